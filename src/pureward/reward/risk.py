@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The risks of the paper as pure functions on logits (Eqs. 3–9).
+
+A logit is high for a success: D = sigmoid(logit). Every risk takes one batch of positive
+and one batch of unlabeled logits, works on the two batch means and never on single
+samples, reads nothing back to the host, and answers a `Risk`. The signature is the same
+for all, so that a method names its risk and nothing else; `torch.func.vmap` runs one per
+seed.
+"""
+
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pureward.errors import InputError
+
+Loss = Literal["logistic", "sigmoid"]
+
+
+class Risk(NamedTuple):
+    """A risk on one batch; all members are 0-d tensors, only `objective` carries gradient."""
+
+    value: Tensor
+    """The estimate to report: the right-hand side of the risk's equation."""
+    objective: Tensor
+    """What to descend on; where it differs from `value`, the risk's docstring says why."""
+    positive: Tensor
+    """The part for successes, η·R¹(P)."""
+    negative: Tensor
+    """The part for failures, R⁰(U) − η·R⁰(P), or (1−η)·R⁰(U) where U counts as failures."""
+    violated: Tensor
+    """Whether the negative part fell below −β, which no true risk can."""
+
+
+class RiskFunction(Protocol):
+    """The seam between a method and its risk."""
+
+    def __call__(
+        self,
+        positive_logits: Tensor,
+        unlabeled_logits: Tensor,
+        *,
+        prior: float | Tensor,
+        slack: float = 0.0,
+        step_back: float = 1.0,
+        loss: Loss = "logistic",
+    ) -> Risk:
+        """Return the risk of one batch of positive and one of unlabeled logits, each 1-d."""
+        ...
+
+
+def label_risk(logits: Tensor, label: Literal[0, 1], loss: Loss = "logistic") -> Tensor:
+    """Labelled risk of a batch, the mean loss were every sample labelled so (Eqs. 3, 4)."""
+    margin = logits if label == 1 else -logits
+    if loss == "logistic":
+        return F.softplus(-margin).mean()
+    if loss == "sigmoid":
+        return torch.sigmoid(-margin).mean()
+    raise InputError(f"unknown loss {loss!r}; choose 'logistic' or 'sigmoid'")
+
+
+def pn(
+    positive_logits: Tensor,
+    unlabeled_logits: Tensor,
+    *,
+    prior: float | Tensor = 0.5,
+    slack: float = 0.0,
+    step_back: float = 1.0,
+    loss: Loss = "logistic",
+) -> Risk:
+    """Positive-negative risk η·R¹(P) + (1−η)·R⁰(U), agent data taken as failures (Eq. 5).
+
+    With η = ½ and the logistic loss it is half of GAIL's objective, turned to be minimised
+    with D high on the expert: −½·(E_expert[log D] + E_agent[log(1−D)]). The factor ½ is
+    the whole difference; no additive constant. `slack` and `step_back` have no effect,
+    since a sum of losses cannot be negative.
+    """
+    p, u = _checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    positive = prior * label_risk(p, 1, loss)
+    negative = (1 - prior) * label_risk(u, 0, loss)
+    objective = positive + negative
+    return _risk(objective, objective, positive, negative, torch.zeros_like(negative).bool())
+
+
+def upu(
+    positive_logits: Tensor,
+    unlabeled_logits: Tensor,
+    *,
+    prior: float | Tensor,
+    slack: float = 0.0,
+    step_back: float = 1.0,
+    loss: Loss = "logistic",
+) -> Risk:
+    """Unbiased PU risk η·R¹(P) + R⁰(U) − η·R⁰(P) (Eqs. 7, 8).
+
+    `violated` tells where the non-negative risk would have stepped back; this one does
+    not, so a flexible network drives it below zero. `step_back` has no effect.
+    """
+    p, u = _checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    positive = prior * label_risk(p, 1, loss)
+    negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
+    objective = positive + negative
+    return _risk(objective, objective, positive, negative, negative < -slack)
+
+
+def nnpu(
+    positive_logits: Tensor,
+    unlabeled_logits: Tensor,
+    *,
+    prior: float | Tensor,
+    slack: float = 0.0,
+    step_back: float = 1.0,
+    loss: Loss = "logistic",
+) -> Risk:
+    """Non-negative PU risk η·R¹(P) + max(−β, R⁰(U) − η·R⁰(P)) (Eqs. 9, 10, 13).
+
+    The objective follows Algorithm 1, not the gradient of the maximum, which would leave
+    the unlabeled data without any gradient once the bound is crossed: while the negative
+    part N is at least −β, descend on the whole risk; below it, descend on −γ·N alone and
+    so raise N, without the positive part.
+
+    Args:
+        positive_logits: (n,) logits of demonstrations or annotated states.
+        unlabeled_logits: (m,) logits of the agent's states; m may differ from n.
+        prior: η, the assumed share of successes among the unlabeled, inside (0, 1); a
+            0-d tensor may change inside a captured graph.
+        slack: β ≥ 0, how far below zero a minibatch may bring the negative part.
+        step_back: γ in (0, 1], the weight of the ascent; Algorithm 1 has 1.
+        loss: the paper's "logistic" or the bounded "sigmoid".
+    """
+    p, u = _checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    positive = prior * label_risk(p, 1, loss)
+    negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
+    violated = negative < -slack
+    value = positive + negative.clamp(min=-slack)
+    objective = torch.where(violated, -step_back * negative, positive + negative)
+    return _risk(value, objective, positive, negative, violated)
+
+
+def _risk(
+    value: Tensor, objective: Tensor, positive: Tensor, negative: Tensor, violated: Tensor
+) -> Risk:
+    # Detached, so that nobody differentiates the reported value by mistake.
+    return Risk(value.detach(), objective, positive.detach(), negative.detach(), violated)
+
+
+def _checked(
+    positive: Tensor, unlabeled: Tensor, prior: float | Tensor, slack: float, step_back: float
+) -> tuple[Tensor, Tensor]:
+    """Refuse what no risk is defined on; return the logits in float32 (or float64)."""
+    if isinstance(prior, Tensor):
+        # A value on the device is the caller's to vouch for: reading it would wait for it.
+        if prior.dim() != 0:
+            raise InputError(
+                f"prior must be one number, got a tensor of shape {tuple(prior.shape)}; "
+                "pass a float or a 0-d tensor"
+            )
+    elif not 0 < prior < 1:
+        raise InputError(
+            f"prior must lie inside (0, 1), got {prior}; it is the share of successes "
+            "expected among the unlabeled data"
+        )
+    if not 0 <= slack < float("inf"):
+        raise InputError(f"slack must be finite and at least 0, got {slack}; the paper uses 0")
+    if not 0 < step_back <= 1:
+        raise InputError(f"step_back must lie in (0, 1], got {step_back}; the paper uses 1")
+    return _checked_logits("positive", positive), _checked_logits("unlabeled", unlabeled)
+
+
+def _checked_logits(name: str, logits: Tensor) -> Tensor:
+    if logits.dim() != 1:
+        raise InputError(
+            f"{name}_logits must have shape (n,), got {tuple(logits.shape)}; "
+            "flatten them, one logit per sample"
+        )
+    if logits.shape[0] == 0:
+        raise InputError(f"{name}_logits must hold at least one sample, got none; check the batch")
+    if not logits.is_floating_point():
+        raise InputError(f"{name}_logits must be floating point, got {logits.dtype}; pass logits")
+    if not _known_finite(logits):
+        raise InputError(
+            f"{name}_logits must be finite, got NaN or infinity; lower the learning rate or "
+            "check the frames"
+        )
+    # Reduced precision is too coarse for a difference of means.
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def _known_finite(logits: Tensor) -> bool:
+    """Tell whether logits are finite where asking is free: on the CPU, in eager code."""
+    if logits.device.type != "cpu" or torch.compiler.is_compiling():
+        return True
+    try:
+        return bool(logits.detach().isfinite().all())
+    except RuntimeError:  # under vmap a batch of risks has no single answer
+        return True
