@@ -1,4 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positive-Unlabeled Reward Learning: rewards that stay alive and stay honest."""
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+# Public names and where they live. They are imported on first use, so that `import pureward`
+# costs next to nothing and starts neither torch nor a simulator.
+_PUBLIC = {
+    "TASKS": "pureward.tasks",
+    "BatchEnv": "pureward.env",
+    "make": "pureward.env",
+    "make_vec": "pureward.vector",
+    "InputError": "pureward.errors",
+    "SimulationError": "pureward.errors",
+}
+
+__all__ = [*sorted(_PUBLIC), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'pureward' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

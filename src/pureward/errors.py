@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one exception a user's input can cause."""
+"""The exceptions that a user is meant to read."""
 
 
 class InputError(ValueError):
     """Bad input, told in one sentence: the rule, the value that broke it, the remedy.
 
-    The command line prints the sentence and exits with code 2; anything else that is
-    raised is a bug of ours and keeps its traceback.
+    The command line prints the sentence and exits with code 2; what else is raised is a bug
+    of ours and keeps its traceback.
     """
+
+
+class SimulationError(RuntimeError):
+    """The simulation cannot be trusted any more: a number is none, or a buffer overflowed."""

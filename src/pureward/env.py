@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch of environments in tensors: what every learner and collector steps."""
+
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from pureward.errors import InputError, SimulationError
+from pureward.sim.camera import Cameras
+from pureward.sim.engine import SAVED, load_state, save_state
+from pureward.sim.mujoco_cpu import CpuEngine
+from pureward.sim.mujoco_warp import WarpEngine
+from pureward.tasks import find_task
+from pureward.tasks.task import Task
+from pureward.types import Observation, Step
+
+# Staggered worlds end their episodes at this many different times, not all at different ones:
+# a step on which any world resets looks at every world twice.
+_PHASES = 20
+
+
+class BatchEnv:
+    """N worlds of one task that step together and begin anew by themselves.
+
+    Time limits are the only ends, and the host knows when they come, so nothing in `step`
+    waits for the device.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        engine: CpuEngine | WarpEngine,
+        cameras: Cameras | None,
+        *,
+        seed: int = 0,
+        stagger: bool = False,
+    ):
+        self.task = task
+        self.engine = engine
+        self.cameras = cameras
+        self.worlds = engine.worlds
+        self.device = engine.device
+        self.horizon = task.horizon
+        self.stagger = stagger
+        self._generator = torch.Generator(self.device)
+        self._draw = task.reset(engine.model)
+        self._ctrl_center, self._ctrl_span = _control_range(engine.model, self.device)
+        self._false = torch.zeros(self.worlds, dtype=torch.bool, device=self.device)
+        self._bad_actions = _AsyncFlag(self.device)
+        # Steps into each episode, known to the host as well so that it never has to ask.
+        self._elapsed = np.zeros(self.worlds, dtype=np.int64)
+        self.seed(seed)
+        self.state_size = self.reset().state.shape[1]
+        self.action_size = int(engine.model.nu)
+
+    @property
+    def frame_shape(self) -> tuple[int, int, int] | None:
+        """Channels, height and width of a world's frames, or None without cameras."""
+        if self.cameras is None:
+            return None
+        channels, height, width = self.cameras.frames.shape[1:]
+        return channels, height, width
+
+    def seed(self, seed: int) -> None:
+        """Draw the first states of episodes to come from this seed."""
+        self._generator.manual_seed(seed)
+
+    def reset(self) -> Observation:
+        """Begin a new episode in every world."""
+        self._elapsed[:] = 0
+        if self.stagger:
+            phases = min(_PHASES, self.worlds)
+            phase = np.arange(self.worlds) * phases // self.worlds
+            self._elapsed[:] = phase * self.horizon // phases
+        self._begin(torch.ones_like(self._false))
+        return self._observe()
+
+    def step(self, action: Tensor) -> Step:
+        """Apply actions in [−1, 1], (worlds, action size), for one control step.
+
+        Actions outside are clipped. NaN is refused: at once on a CPU, at one of the next
+        steps on CUDA, where looking at once would make the host wait.
+        """
+        self.engine.state.ctrl.copy_(self._control(action))
+        self.engine.step()
+        self._elapsed += 1
+        arrival = self._observe()
+        reward = self.task.reward(self.engine.state).float()
+        success = self.task.success(self.engine.state)
+        ended = self._elapsed >= self.horizon
+        if not ended.any():
+            truncated, obs = self._false, arrival
+        else:
+            self.check()
+            truncated = torch.from_numpy(ended).to(self.device)
+            self._elapsed[ended] = 0
+            self._begin(truncated)
+            obs = self._observe()
+        return Step(
+            obs=obs,
+            reward=reward,
+            terminated=self._false,
+            truncated=truncated,
+            success=success,
+            final_obs=arrival,
+        )
+
+    def check(self) -> None:
+        """Raise if the simulation went wrong since the last check; waits for the device."""
+        complaint = self.engine.complaint()
+        if complaint:
+            raise SimulationError(f"{self.task.name}: {complaint}")
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that a later `load_state_dict` needs to go on from here."""
+        return {
+            **save_state(self.engine.state),
+            "elapsed": torch.from_numpy(self._elapsed.copy()),
+            "generator": self._generator.get_state(),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
+        """Go on from where `state_dict` was taken; returns what is seen there."""
+        load_state(self.engine, {name: saved[name] for name in SAVED})
+        self._elapsed[:] = saved["elapsed"].cpu().numpy()
+        self._generator.set_state(saved["generator"].cpu())
+        return self._observe()
+
+    def _control(self, action: Tensor) -> Tensor:
+        if tuple(action.shape) != (self.worlds, self.engine.model.nu):
+            raise InputError(
+                f"action must have shape {(self.worlds, int(self.engine.model.nu))} "
+                f"(worlds, action size), got {tuple(action.shape)}; pass one row a world"
+            )
+        if self._bad_actions.raised(~torch.isfinite(action).all()):
+            raise InputError(
+                "actions must be finite numbers, got NaN or infinity; "
+                "check the policy that made them"
+            )
+        return self._ctrl_center + self._ctrl_span * action.clamp(-1.0, 1.0)
+
+    def _begin(self, mask: Tensor) -> None:
+        """Put the masked worlds into newly drawn first states."""
+        state = self.engine.state
+        drawn = self._draw(self.worlds, self._generator)
+        fresh = _at_rest(self.engine.model, self.device) | dict(drawn)
+        for name in SAVED:
+            now = getattr(state, name)
+            where = mask.view(-1, *[1] * (now.dim() - 1))
+            now.copy_(torch.where(where, fresh[name].to(now.dtype), now))
+        self.engine.refresh()
+
+    def _observe(self) -> Observation:
+        frames = None if self.cameras is None else self.cameras.render().clone()
+        return Observation(state=self.task.observe(self.engine.state).float(), frames=frames)
+
+
+class _AsyncFlag:
+    """Whether something was ever true on the device, asked without waiting for the answer."""
+
+    def __init__(self, device: torch.device):
+        self._cuda = device.type == "cuda"
+        self._ever = torch.zeros((), dtype=torch.bool, device=device)
+        self._seen = torch.zeros((), dtype=torch.bool, pin_memory=self._cuda)
+
+    def raised(self, now: Tensor) -> bool:
+        if not self._cuda:
+            return bool(now)
+        self._ever |= now
+        self._seen.copy_(self._ever, non_blocking=True)
+        return bool(self._seen)
+
+
+def _control_range(model: mujoco.MjModel, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Centre and half-width of the actuators' ranges, which actions in [−1, 1] span."""
+    low, high = torch.from_numpy(model.actuator_ctrlrange.T.copy()).to(device, torch.float32)
+    return (high + low) / 2, (high - low) / 2
+
+
+def _at_rest(model: mujoco.MjModel, device: torch.device) -> dict[str, Tensor]:
+    """The model's own first state, one row to be spread over the worlds."""
+    data = mujoco.MjData(model)
+    row = {name: torch.tensor(getattr(data, name)) for name in SAVED}
+    return {name: value.to(device)[None] for name, value in row.items()}
+
+
+def make(
+    task: str,
+    worlds: int = 1,
+    device: str = "auto",
+    *,
+    seed: int = 0,
+    cameras: bool = False,
+    stagger: bool = False,
+    shadows: bool = False,
+    engine: str = "auto",
+) -> BatchEnv:
+    """Make a batch of environments.
+
+    Args:
+        task: a name in `pureward.TASKS`.
+        worlds: how many environments step together.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+        seed: of the first states; the same seed gives the same episodes on the same device.
+        cameras: whether observations carry 64×64 frames.
+        stagger: let the worlds end their episodes at different times.
+        shadows: draw shadows; slower.
+        engine: "auto" (C MuJoCo on a CPU, MuJoCo Warp on CUDA), "mujoco" or "warp".
+    """
+    row = find_task(task)
+    if worlds < 1:
+        raise InputError(f"worlds must be at least 1, got {worlds}; pass worlds=1 or more")
+    place = find_device(device)
+    simulator = _find_engine(engine, place)
+    model = row.build()
+    if simulator == "mujoco":
+        physics = CpuEngine(model, worlds, substeps=row.substeps)
+    else:
+        physics = WarpEngine(model, worlds, substeps=row.substeps, limits=row.limits, device=place)
+    eyes = Cameras(physics, row.cameras, shadows=shadows) if cameras else None
+    return BatchEnv(row, physics, eyes, seed=seed, stagger=stagger)
+
+
+def find_device(name: str) -> torch.device:
+    """The torch device of that name; "auto" is CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    if name not in ("cpu", "cuda") and not name.startswith("cuda:"):
+        raise InputError(f"unknown device {name!r}; choose from 'auto', 'cpu', 'cuda', 'cuda:N'")
+    if name == "cpu":
+        return torch.device("cpu")
+    index = name.removeprefix("cuda").removeprefix(":") or "0"
+    found = torch.cuda.device_count()
+    if not index.isdigit() or int(index) >= found:
+        raise InputError(
+            f"device {name!r} needs a CUDA GPU of that number, and this machine has {found}; "
+            "use 'cpu' or 'auto'"
+        )
+    return torch.device("cuda", int(index))
+
+
+def _find_engine(name: str, device: torch.device) -> str:
+    if name not in ("auto", "mujoco", "warp"):
+        raise InputError(f"unknown engine {name!r}; choose from 'auto', 'mujoco', 'warp'")
+    if name == "auto":
+        return "mujoco" if device.type == "cpu" else "warp"
+    if name == "mujoco" and device.type != "cpu":
+        raise InputError(
+            f"engine 'mujoco' runs on the CPU only, got device {device}; use engine='warp'"
+        )
+    return name

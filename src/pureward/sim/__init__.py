@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batched physics and cameras; knows no task."""

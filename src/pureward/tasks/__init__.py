@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tasks that ship, by name."""
+
+from pureward.errors import InputError
+from pureward.tasks.reach import REACH
+from pureward.tasks.task import Task
+from pureward.tasks.walker import WALKER
+
+TASKS: dict[str, Task] = {task.name: task for task in (WALKER, REACH)}
+
+
+def find_task(name: str) -> Task:
+    """The task of that name, or a sentence that lists the names there are."""
+    if name not in TASKS:
+        raise InputError(f"unknown task {name!r}; choose from {sorted(TASKS)}")
+    return TASKS[name]

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of the DeepMind Control Suite and its way of drawing first states."""
+
+import math
+from importlib.util import find_spec
+from pathlib import Path
+
+import mujoco
+import torch
+from torch import Tensor
+
+from pureward.tasks.task import Reset
+
+
+def read_spec(name: str) -> mujoco.MjSpec:
+    """The suite's model of that name, editable, read from dm_control's files.
+
+    Importing dm_control itself would look for a display; its files need none.
+    """
+    package = find_spec("dm_control")
+    assert package is not None and package.origin is not None, "dm_control is a dependency"
+    return mujoco.MjSpec.from_file(str(Path(package.origin).parent / "suite" / f"{name}.xml"))
+
+
+def random_joints(model: mujoco.MjModel) -> Reset:
+    """Joints with limits uniform within them, free hinges uniform over the circle, rest at zero.
+
+    The suite's own distribution for hinge and slide joints; nothing moves at the start.
+    """
+    low, high = model.qpos0.copy(), model.qpos0.copy()
+    for joint in range(model.njnt):
+        address = model.jnt_qposadr[joint]
+        if model.jnt_limited[joint]:
+            low[address], high[address] = model.jnt_range[joint]
+        elif model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
+            low[address], high[address] = -math.pi, math.pi
+    lowest, span = torch.from_numpy(low), torch.from_numpy(high - low)
+
+    def draw(worlds: int, generator: torch.Generator) -> dict[str, Tensor]:
+        device = generator.device
+        uniform = torch.rand(worlds, model.nq, generator=generator, device=device)
+        return {"qpos": lowest.to(device) + span.to(device) * uniform}
+
+    return draw

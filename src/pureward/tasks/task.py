@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A task: a model, and what is drawn, seen, rewarded and called success in it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import mujoco
+import torch
+from torch import Tensor
+
+from pureward.sim.engine import Limits, State
+
+#: Draws the state fields that a new episode of every world starts from.
+Reset = Callable[[int, torch.Generator], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A row of the task table. The functions are tensor arithmetic, written once for any engine."""
+
+    name: str
+    summary: str
+    """One line for people: what has to be done."""
+    build: Callable[[], mujoco.MjModel]
+    """Compiles the model that both engines simulate."""
+    substeps: int
+    """Physics steps in one control step."""
+    horizon: int
+    """Control steps in one episode; its end is a truncation."""
+    cameras: tuple[str, ...]
+    """Model cameras whose images are stacked as channels, in this order."""
+    limits: Limits
+    reset: Callable[[mujoco.MjModel], Reset]
+    """Makes the function that draws first states, of the model that was built."""
+    observe: Callable[[State], Tensor]
+    """Low-dimensional state (worlds, size)."""
+    reward: Callable[[State], Tensor]
+    """The task's own reward in [0, 1] (worlds,)."""
+    success: Callable[[State], Tensor]
+    """Whether each world is in a state that solves the task (worlds,)."""
+
+    def control_step(self, model: mujoco.MjModel) -> float:
+        """Seconds of one control step."""
+        return self.substeps * float(model.opt.timestep)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What passes between environments, data and learners: frozen dataclasses of tensors."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What is seen of every world at one instant."""
+
+    state: Tensor
+    """Low-dimensional state, float32 (worlds, state size): what the policy sees."""
+    frames: Tensor | None
+    """Camera images, uint8 (worlds, 3·cameras, height, width), or None: what rewards see."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One control step of every world; where an episode ends, the next one has begun."""
+
+    obs: Observation
+    """What the policy acts on next: after a reset, the new episode's first observation."""
+    reward: Tensor
+    """The task's own reward of the arrival state, float32 (worlds,)."""
+    terminated: Tensor
+    """Whether the task ended for good, bool (worlds,): never, in the tasks that ship."""
+    truncated: Tensor
+    """Whether the time limit ended the episode, bool (worlds,): bootstrap there."""
+    success: Tensor
+    """Whether the arrival state solves the task, bool (worlds,)."""
+    final_obs: Observation
+    """The arrival state itself, before any reset; the same object as `obs` if none was."""
