@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the network on frames in the fastest arithmetic their device has.
+
+float32 is the reference and the CPU's; bfloat16 is CUDA's library convolutions; fused is
+CUDA's own kernels (`fused/`), bfloat16 as well. docs/rewards.md states how far they differ.
+"""
+
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from pureward.errors import InputError
+from pureward.reward.augment import AugmentConfig, augment
+from pureward.reward.network import NetworkConfig, ResidualCNN
+
+Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
+
+
+def logits(network: ResidualCNN, frames: Tensor, arithmetic: Arithmetic = "auto") -> Tensor:
+    """Return one float32 number per sample of uint8 frames as stored."""
+    return distorted_logits(network, frames, AugmentConfig.off(), None, arithmetic)
+
+
+def distorted_logits(
+    network: ResidualCNN,
+    frames: Tensor,
+    config: AugmentConfig,
+    generator: torch.Generator | None,
+    arithmetic: Arithmetic = "auto",
+) -> Tensor:
+    """Return one float32 number per sample of distorted frames, in the network's mode.
+
+    Args:
+        network: in training mode it drops features, in evaluation mode not.
+        frames: (batch, channels, height, width) uint8.
+        config: distortions; `AugmentConfig.off()` for none.
+        generator: of distortions and dropout.
+        arithmetic: "auto" for the fastest that covers this network on this device.
+    """
+    network.check_frames(frames)
+    chosen = resolved(arithmetic, network.config, frames.device)
+    if chosen == "fused":
+        from pureward.reward.fused.path import distorted_features
+
+        return network.read_out(distorted_features(network, frames, config, generator), generator)
+    untouched = config == AugmentConfig.off()
+    inputs = frames if untouched else augment(frames, config, generator)
+    with torch.autocast("cuda", torch.bfloat16, enabled=chosen == "bfloat16"):
+        features = network.embed(inputs)
+    return network.read_out(features, generator)
+
+
+@lru_cache(maxsize=64)
+def resolved(arithmetic: Arithmetic, config: NetworkConfig, device: torch.device) -> Arithmetic:
+    """Return what "auto" means for a network on a device; refuse what cannot run there."""
+    if arithmetic not in get_args(Arithmetic):
+        raise InputError(f"unknown arithmetic {arithmetic!r}; choose from {get_args(Arithmetic)}")
+    on_cuda = device.type == "cuda"
+    if arithmetic == "auto":
+        if not on_cuda:
+            return "float32"
+        return "fused" if _fused_covers(config) else "bfloat16"
+    if arithmetic != "float32" and not on_cuda:
+        raise InputError(f"{arithmetic} arithmetic needs a CUDA device, got {device}; use 'auto'")
+    if arithmetic == "fused" and not _fused_covers(config):
+        raise InputError(
+            f"fused kernels need Triton, at most 48 frame channels and stages of 16, 32 or 64 "
+            f"channels, got {config.frame_channels} and {config.stage_channels}; use 'auto'"
+        )
+    return arithmetic
+
+
+def _fused_covers(config: NetworkConfig) -> bool:
+    if find_spec("triton") is None:
+        return False
+    from pureward.reward.fused.trunk import supports
+
+    return supports(config)

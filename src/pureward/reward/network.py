@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The residual network of Table 3: frames in, one number per sample out.
+
+One logit for a discriminator, one value for a reward model. A stage is a 3×3 convolution,
+a 2×2 max-pool and residual blocks; three stages, a ReLU, dropout and one linear layer.
+docs/paper-notes.md says which parts of this the table leaves open.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pureward.errors import InputError
+
+MIN_SIDE = 32
+MAX_SIDE = 1024
+MAX_CHANNELS = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Shape of the residual network."""
+
+    frame_channels: int = 3
+    """Channels of a sample: 3 × cameras × stacked frames."""
+    height: int = 64
+    """Height of a frame in pixels."""
+    width: int = 64
+    """Width of a frame in pixels."""
+    stage_channels: tuple[int, ...] = (16, 32, 32)
+    """Channels of each stage (Table 3)."""
+    stage_blocks: int = 2
+    """Residual blocks of each stage (Table 3)."""
+    dropout: float = 0.5
+    """Share of the last features dropped in training (Table 3 keeps 0.5)."""
+
+    def __post_init__(self) -> None:
+        """Refuse shapes the network cannot be built for."""
+        if self.frame_channels < 3 or self.frame_channels % 3 or self.frame_channels > MAX_CHANNELS:
+            raise InputError(
+                f"frame_channels must be 3 × cameras × stacked frames, got {self.frame_channels}; "
+                "stack RGB frames along the channels"
+            )
+        if not self.stage_channels or not all(1 <= c <= MAX_CHANNELS for c in self.stage_channels):
+            raise InputError(
+                f"stage_channels must each lie in [1, {MAX_CHANNELS}], got {self.stage_channels}; "
+                "Table 3 has 16, 32, 32"
+            )
+        if not 0 <= self.stage_blocks <= 64:
+            raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must lie in [0, 1), got {self.dropout}; the paper has 0.5")
+        self._check_sides()
+
+    def _check_sides(self) -> None:
+        factor = 2 ** len(self.stage_channels)
+        for name, side in (("height", self.height), ("width", self.width)):
+            if not MIN_SIDE <= side <= MAX_SIDE or side % factor:
+                raise InputError(
+                    f"frame {name} must be a multiple of {factor} from {MIN_SIDE} to {MAX_SIDE}, "
+                    f"so that every max-pool is even, got {side}; resize or pad the frames"
+                )
+
+    @property
+    def features(self) -> int:
+        """Length of the flattened last map."""
+        factor = 2 ** len(self.stage_channels)
+        return self.stage_channels[-1] * (self.height // factor) * (self.width // factor)
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(relu(conv(relu(x))))."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a map of the same shape."""
+        return x + self.second(F.relu(self.first(F.relu(x))))
+
+
+class Stage(nn.Module):
+    """Convolution to the stage's channels, halving of both sides, residual blocks."""
+
+    def __init__(self, channels_in: int, channels: int, blocks: int) -> None:
+        super().__init__()
+        self.entry = nn.Conv2d(channels_in, channels, 3, padding=1)
+        self.blocks = nn.ModuleList(ResidualBlock(channels) for _ in range(blocks))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a map of half the height and width."""
+        x = F.max_pool2d(self.entry(x), 2)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class ResidualCNN(nn.Module):
+    """Table 3's network on uint8 frames, one output per sample."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        widths = (config.frame_channels, *config.stage_channels)
+        self.stages = nn.ModuleList(
+            Stage(before, after, config.stage_blocks) for before, after in pairwise(widths)
+        )
+        self.head = nn.Linear(config.features, 1)
+
+    def forward(self, frames: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return one float32 number per sample.
+
+        Args:
+            frames: (batch, frame_channels, height, width), uint8 as stored, or floating
+                point in [0, 1] as the augmentation returns them.
+            generator: source of the dropout mask in training mode.
+        """
+        self.check_frames(frames)
+        return self.read_out(self.embed(frames), generator)
+
+    def embed(self, frames: Tensor) -> Tensor:
+        """Return the flattened features of the last stage, (batch, features)."""
+        x = scaled(frames)
+        for stage in self.stages:
+            x = stage(x)
+        return F.relu(x).flatten(1)
+
+    def read_out(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the linear read-out of the features, in float32, after dropout in training."""
+        features = features.float()
+        if self.training and self.config.dropout > 0:
+            keep = 1 - self.config.dropout
+            drawn = torch.rand(features.shape, generator=generator, device=features.device)
+            features = features * (drawn < keep) / keep
+        return self.head(features).squeeze(1)
+
+    def check_frames(self, frames: Tensor) -> None:
+        """Refuse frames of another shape or type than the network was built for."""
+        config = self.config
+        expected = (config.frame_channels, config.height, config.width)
+        if frames.dim() != 4 or tuple(frames.shape[1:]) != expected:
+            raise InputError(
+                f"frames must have shape (batch, {', '.join(map(str, expected))}), "
+                f"got {tuple(frames.shape)}; stack cameras and frames along the channels"
+            )
+        if frames.dtype != torch.uint8 and not frames.is_floating_point():
+            raise InputError(
+                f"frames must be uint8 or floating point, got {frames.dtype}; cast them"
+            )
+
+
+def scaled(frames: Tensor) -> Tensor:
+    """Bring stored frames to [0, 1] in the memory layout convolutions run fastest on."""
+    # Channels-last halves a convolution's time on a CPU too.
+    frames = frames.contiguous(memory_format=torch.channels_last)
+    return frames if frames.is_floating_point() else frames.float() / 255
