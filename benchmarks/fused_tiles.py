@@ -53,13 +53,15 @@ def milliseconds(call: Callable[[], object], launches: int = 20) -> float:
 
 
 def candidates(kernel: str) -> list[Tile]:
+    """Cuts worth trying, the likelier first."""
     if kernel in ("weight", "pooled-weight"):
-        return [Tile(b, w, s) for b in (32, 64, 128) for w in (2, 4) for s in (2, 3, 4)]
+        shapes = ((64, 4), (128, 4), (32, 2), (128, 8), (64, 2))
+        return [Tile(b, w, s) for s in (3, 2, 4) for b, w in shapes]
     if kernel == "pool":
-        shapes = ((32, 2), (32, 4), (64, 4), (128, 4), (128, 8))
-        return [Tile(b, w, s, t) for b, w in shapes for s in (1, 2, 3) for t in (1, 4)]
-    shapes = ((64, 4), (128, 4), (256, 4), (256, 8))
-    return [Tile(b, w, s, t) for b, w in shapes for s in (1, 2, 3) for t in (1, 4)]
+        shapes = ((64, 4), (128, 8), (32, 4), (128, 4), (32, 2))
+        return [Tile(b, w, s, t) for s in (2, 1, 3) for t in (4, 1) for b, w in shapes]
+    shapes = ((128, 4), (256, 8), (64, 4), (256, 4))
+    return [Tile(b, w, s, t) for s in (3, 1, 2) for t in (1, 4) for b, w in shapes]
 
 
 def a_map(batch: int, side: int, channels: int) -> Tensor:
@@ -117,10 +119,13 @@ def search(batch: int, budget_seconds: float) -> list[dict[str, object]]:
     """Try the candidates of every kernel, keep the fastest in TILES, report each choice."""
     deadline = time.monotonic() + budget_seconds
     rows: list[dict[str, object]] = []
-    for key, call in launches(batch):
+    for done, (key, call) in enumerate(launches(batch)):
+        # Kernels share the time left, so that none goes without a search.
+        share = (deadline - time.monotonic()) / max(1, len(TILES) - done)
+        until = time.monotonic() + share
         timed: dict[Tile, float] = {}
         for tile in [TILES[key], *candidates(key[0])]:
-            if tile in timed or (timed and time.monotonic() > deadline):
+            if tile in timed or (timed and time.monotonic() > until):
                 continue
             TILES[key] = tile
             try:
