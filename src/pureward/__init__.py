@@ -4,6 +4,8 @@
 from importlib import import_module
 from typing import Any
 
+from pureward.gym import register
+
 __version__ = "0.1.0"
 
 # Public names and where they live. They are imported on first use, so that `import pureward`
@@ -28,3 +30,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+register()

@@ -94,3 +94,8 @@ def load_state(engine: Engine, saved: dict[str, Tensor]) -> None:
     for name in SAVED:
         getattr(engine.state, name).copy_(saved[name])
     engine.refresh()
+
+
+def reads_forces(model: mujoco.MjModel) -> bool:
+    """Whether a sensor of the model needs accelerations or contact forces."""
+    return bool((model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC.value).any())

@@ -9,7 +9,8 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from pureward.sim.engine import STATE_FIELDS, Limits, State
+from pureward.sim import small_tree
+from pureward.sim.engine import STATE_FIELDS, Limits, State, reads_forces
 from pureward.sim.warp_runtime import Captured, Workspace, quiet_start, warp_device
 
 # What a world may run out of. Reaching an iteration limit is not among them: that is the
@@ -24,7 +25,12 @@ _FULL = {
 
 
 class WarpEngine:
-    """N worlds in single precision on one Warp device."""
+    """N worlds in single precision on one Warp device.
+
+    Small mechanisms are stepped by one fused kernel (`small_tree`), all others by MuJoCo Warp;
+    `fused=False` chooses the latter for any model. Kinematics, sensors and cameras are MuJoCo
+    Warp's either way.
+    """
 
     def __init__(
         self,
@@ -34,6 +40,7 @@ class WarpEngine:
         substeps: int,
         limits: Limits,
         device: torch.device,
+        fused: bool = True,
     ):
         quiet_start()
         self.model = model
@@ -45,12 +52,12 @@ class WarpEngine:
             self.warp_data = mjw.make_data(
                 model, nworld=worlds, nconmax=limits.contacts, njmax=limits.constraints
             )
+            self.fused = fused and small_tree.unsupported(model) is None
+            self._fused_step = small_tree.compile_step(model, limits) if self.fused else None
         self.state = State(**{name: self.field(name) for name in STATE_FIELDS})
         self._substep_model = _without_extras(self.warp_model)
         self._substeps = substeps
-        self._reads_forces = bool(
-            (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC.value).any()
-        )
+        self._reads_forces = reads_forces(model)
         self._workspace = Workspace(device)
         self._step = Captured(self._advance, device, self._workspace)
         self._refresh = Captured(self._follow, device, self._workspace)
@@ -96,13 +103,18 @@ class WarpEngine:
 
     def _advance(self) -> None:
         with wp.ScopedDevice(self.warp_data.qpos.device):
-            for substep in range(self._substeps):
-                self._workspace.rewind()
-                last = substep == self._substeps - 1
-                # Force and touch sensors are read off the last substep, as in C MuJoCo.
-                senses = last and self._reads_forces
-                mjw.step(self.warp_model if senses else self._substep_model, self.warp_data)
+            if self._fused_step is not None:
+                self._fused_step(self.warp_data, self._substeps)
+            else:
+                self._substep_by_substep()
             self._follow()
+
+    def _substep_by_substep(self) -> None:
+        for substep in range(self._substeps):
+            self._workspace.rewind()
+            # Force and touch sensors are read off the last substep, as in C MuJoCo.
+            senses = self._reads_forces and substep == self._substeps - 1
+            mjw.step(self.warp_model if senses else self._substep_model, self.warp_data)
 
     def _follow(self) -> None:
         """Positions, velocities and their sensors at the present state; no dynamics."""

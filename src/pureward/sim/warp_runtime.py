@@ -91,6 +91,7 @@ class Captured:
         self._streams: dict[int, wp.Stream] = {}
 
     def __call__(self) -> None:
+        """Do the work, in the order of torch's current stream."""
         if self._device.type == "cpu":
             self._work()
         elif self._graph is None:

@@ -18,7 +18,8 @@ def read_spec(name: str) -> mujoco.MjSpec:
     Importing dm_control itself would look for a display; its files need none.
     """
     package = find_spec("dm_control")
-    assert package is not None and package.origin is not None, "dm_control is a dependency"
+    assert package is not None, "dm_control is a dependency"
+    assert package.origin is not None
     return mujoco.MjSpec.from_file(str(Path(package.origin).parent / "suite" / f"{name}.xml"))
 
 

@@ -64,9 +64,9 @@ WALKER = Task(
     substeps=10,
     horizon=1000,
     cameras=("side",),
-    # Two feet, two legs and a torso touch the ground at two points each, four rows a contact;
-    # six joints have limits. Newton's method needs 8 iterations in the worst of a thousand worlds.
-    limits=Limits(contacts=14, constraints=62, iterations=10),
+    # The most there can be: 7 capsules touch the ground at two points each, a contact has four
+    # rows, and six joints have limits. Newton's method needs 10 iterations in the worst worlds.
+    limits=Limits(contacts=14, constraints=62, iterations=20, line_search=20),
     reset=random_joints,
     observe=observe,
     reward=reward,

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tasks known to Gymnasium, without importing torch or a simulator."""
+
+import gymnasium
+
+#: Kept by hand beside `pureward.TASKS`, which would pull in the simulators; a test compares them.
+TASK_NAMES = ("walker", "reach")
+
+
+def register() -> None:
+    """Register every task as pureward/NAME-v0 with `gymnasium.make` and `make_vec`."""
+    for name in TASK_NAMES:
+        if f"pureward/{name}-v0" not in gymnasium.registry:
+            gymnasium.register(
+                id=f"pureward/{name}-v0",
+                entry_point="pureward.vector:make_single",
+                vector_entry_point="pureward.vector:make_vec",
+                kwargs={"task": name},
+            )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames made for people: contact sheets, mosaics, videos. Files appear whole or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+from PIL import Image, ImageDraw
+
+_BORDER = 2  # pixels between the images of a sheet
+_CAPTION = 14  # pixels of a line of text
+_INK, _PAPER = (30, 30, 30), (255, 255, 255)
+
+
+def contact_sheet(
+    images: np.ndarray, rows: list[str], columns: list[str], *, scale: int = 2
+) -> Image.Image:
+    """A table of images (row, column, height, width, 3) with a caption to each row and column."""
+    images = _enlarged(images, scale)
+    height, width = images.shape[2:4]
+    margin = max((len(row) for row in rows), default=0) * 7 + 8
+    size = (
+        margin + len(columns) * (width + _BORDER),
+        _CAPTION + len(rows) * (height + _BORDER),
+    )
+    sheet = Image.new("RGB", size, _PAPER)
+    draw = ImageDraw.Draw(sheet)
+    for x, caption in enumerate(columns):
+        draw.text((margin + x * (width + _BORDER), 1), caption, fill=_INK)
+    for y, caption in enumerate(rows):
+        top = _CAPTION + y * (height + _BORDER)
+        draw.text((4, top + height // 2 - 5), caption, fill=_INK)
+        for x in range(len(columns)):
+            sheet.paste(Image.fromarray(images[y, x]), (margin + x * (width + _BORDER), top))
+    return sheet
+
+
+def mosaic(images: np.ndarray, *, scale: int = 2) -> np.ndarray:
+    """Images (count, height, width, 3) side by side in a near-square grid, as one image."""
+    count, height, width = images.shape[:3]
+    columns = int(np.ceil(np.sqrt(count)))
+    rows = -(-count // columns)
+    padded = np.zeros((rows * columns, height, width, 3), dtype=np.uint8)
+    padded[:count] = images
+    grid = padded.reshape(rows, columns, height, width, 3).swapaxes(1, 2)
+    return _enlarged(grid.reshape(1, rows * height, columns * width, 3), scale)[0]
+
+
+def save_image(image: Image.Image, path: Path) -> None:
+    """Write a PNG."""
+    with whole_file(path) as partial:
+        image.save(partial, format="PNG", optimize=True)
+
+
+class VideoWriter:
+    """Writes RGB images as H.264; the file appears when the `with` block ends well."""
+
+    def __init__(self, path: Path, frames_per_second: float):
+        self._path = path
+        self._partial = path.with_name(f".{path.name}.partial")
+        self._rate = Fraction(frames_per_second).limit_denominator(1000)
+        self._stream = None
+
+    def __enter__(self) -> "VideoWriter":
+        """Open the file under a temporary name."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._container = av.open(str(self._partial), mode="w", format="mp4")
+        return self
+
+    def write(self, image: np.ndarray) -> None:
+        """Add an image (height, width, 3) uint8; height and width must be even."""
+        if self._stream is None:
+            self._stream = self._container.add_stream("libx264", rate=self._rate)
+            self._stream.height, self._stream.width = image.shape[:2]
+            self._stream.pix_fmt = "yuv420p"
+            self._stream.options = {"crf": "18", "preset": "veryfast"}
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+        self._container.mux(self._stream.encode(frame))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Finish the file and give it its name, or remove it after an error."""
+        if self._stream is not None and kind is None:
+            self._container.mux(self._stream.encode())
+        self._container.close()
+        if kind is None:
+            os.replace(self._partial, self._path)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside the path, which becomes the path if the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _enlarged(images: np.ndarray, scale: int) -> np.ndarray:
+    """Every pixel `scale` times as high and wide; the last three axes are (h, w, 3)."""
+    return images.repeat(scale, axis=-3).repeat(scale, axis=-2)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shows what a task looks like: a contact sheet and a video of a batch of worlds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from pureward.env import BatchEnv, make
+from pureward.errors import InputError
+from pureward.picture import VideoWriter, contact_sheet, mosaic, save_image
+
+#: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
+Policy = Callable[[Tensor], Tensor]
+
+_SHEET_ROWS, _SHEET_COLUMNS = 4, 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The files that `show` wrote, and what happened in them."""
+
+    sheet: Path
+    video: Path
+    mean_return: float
+
+
+def show(
+    task: str,
+    out: Path,
+    *,
+    worlds: int = 16,
+    steps: int = 200,
+    policy: str = "random",
+    device: str = "auto",
+    seed: int = 0,
+    shadows: bool = False,
+) -> Shown:
+    """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4."""
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
+    env = make(task, worlds, device, seed=seed, cameras=True, shadows=shadows)
+    act = find_policy(policy, env, seed)
+    obs = env.reset()
+    shots = np.linspace(0, steps - 1, min(_SHEET_COLUMNS, steps)).astype(int)
+    kept: list[np.ndarray] = []
+    total = torch.zeros(worlds, device=env.device)
+    speed = 1.0 / env.task.control_step(env.engine.model)
+    video = out / f"{task}.mp4"
+    with VideoWriter(video, speed) as writer:
+        for index in tqdm(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
+            images = _images(obs.frames)
+            writer.write(mosaic(images))
+            if index in shots:
+                kept.append(images[:_SHEET_ROWS])
+            step = env.step(act(obs.state))
+            total += step.reward
+            obs = step.obs
+    sheet = out / f"{task}.png"
+    rows = [f"world {world}" for world in range(min(_SHEET_ROWS, worlds))]
+    columns = [f"{index / speed:.2f} s" for index in shots]
+    save_image(contact_sheet(np.stack(kept, axis=1), rows, columns), sheet)
+    return Shown(sheet=sheet, video=video, mean_return=float(total.mean()))
+
+
+def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
+    """ "random", "zero", or MODULE:FUNCTION, a function of yours from states to actions."""
+    shape = (env.worlds, env.action_size)
+    if name == "random":
+        generator = torch.Generator(env.device).manual_seed(seed)
+        return lambda _: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
+    if name == "zero":
+        return lambda _: torch.zeros(shape, device=env.device)
+    module, _, function = name.partition(":")
+    try:
+        return getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"policy must be 'random', 'zero' or MODULE:FUNCTION, got {name!r} ({error}); "
+            "check the spelling and that the module is on PYTHONPATH"
+        ) from error
+
+
+def _images(frames: Tensor | None) -> np.ndarray:
+    """First camera of each world, (worlds, height, width, 3)."""
+    assert frames is not None
+    return frames[:, :3].permute(0, 2, 3, 1).cpu().numpy()
