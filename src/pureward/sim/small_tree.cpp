@@ -263,12 +263,11 @@ for (int substep = 0; substep < substeps; substep++) {
         const Vec n = con.normal, p = pos[b] + rot[b] * con.point;
         const Real dist = (p - con.plane).dot(n) - con.radius;
         if (dist < 0.0f) {
-            // The tangents follow the capsule's axis, as MuJoCo's do.
+            // The tangents follow the capsule's axis, as MuJoCo's do; a sphere has none.
             Vec t = rot[b] * con.axis;
+            if (t.dot(t) < 0.25f) t = fabsf(n.y) < 0.5f ? Vec{0.0f, 1.0f, 0.0f} : Vec{0.0f, 0.0f, 1.0f};
             t = t - n * n.dot(t);
-            const Real length = sqrtf(t.dot(t));
-            if (length < 0.5f) t = fabsf(n.y) < 0.5f ? Vec{0.0f, 1.0f, 0.0f} : Vec{0.0f, 0.0f, 1.0f};
-            else t = t * (1.0f / length);
+            t = t * (1.0f / sqrtf(wp::max(t.dot(t), 1e-20f)));
             const Vec s = n.cross(t);
             const Vec at = p - n * (con.radius + 0.5f * dist) - origin;
             const Real imp = con.soft.impedance(-dist);

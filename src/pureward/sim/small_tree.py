@@ -169,7 +169,7 @@ def _parameters(model: mujoco.MjModel) -> np.ndarray:
         lean = 2 * friction**2 * (1 + friction**2)
         weight = lean * model.body_invweight0[model.geom_bodyid[geom], 0]
         half_length = model.geom_size[geom, 1] if end else 0.0
-        parts += [model.geom_pos[geom] + end * half_length * axis, axis, up]
+        parts += [model.geom_pos[geom] + end * half_length * axis, abs(end) * axis, up]
         parts += [model.geom_pos[plane], model.geom_size[geom, 0], friction, weight]
         parts += [_softness(model, model.geom_solref[geom], model.geom_solimp[geom])]
     for motor in range(model.nu):

@@ -1,0 +1,136 @@
+"""The batch environment: episodes, seeds, saved states, bad input."""
+
+import pytest
+import torch
+
+import pureward
+from pureward.errors import InputError, SimulationError
+
+
+def steps(env, count: int, seed: int = 0):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        yield env.step(2.0 * torch.rand(env.worlds, env.action_size, generator=generator) - 1.0)
+
+
+def test_an_ended_episode_begins_anew_and_keeps_its_last_observation():
+    env = pureward.make("reach", 2, "cpu", cameras=True)
+    *_, last = steps(env, env.horizon)
+    assert last.truncated.all()
+    assert last.final_obs is not last.obs
+    assert (last.obs.state[:, 2:] == 0).all(), "a new episode starts at rest"
+    assert (last.final_obs.state[:, 2:] != 0).any()
+    assert not torch.equal(last.obs.frames, last.final_obs.frames)
+    (following,) = steps(env, 1)
+    assert not following.truncated.any()
+    assert following.final_obs is following.obs
+
+
+def test_observations_are_not_overwritten_by_later_steps():
+    env = pureward.make("walker", 2, "cpu", cameras=True)
+    first, second = steps(env, 2)
+    again = pureward.make("walker", 2, "cpu", cameras=True)
+    (repeated,) = steps(again, 1)
+    assert torch.equal(first.obs.state, repeated.obs.state)
+    assert torch.equal(first.obs.frames, repeated.obs.frames)
+    assert not torch.equal(first.obs.state, second.obs.state)
+
+
+def test_the_same_seed_gives_the_same_episodes():
+    one, two, other = (pureward.make("walker", 3, "cpu", seed=seed) for seed in (5, 5, 6))
+    assert torch.equal(one.reset().state, two.reset().state)
+    assert not torch.equal(one.reset().state, other.reset().state)
+
+
+def test_worlds_start_in_different_states():
+    state = pureward.make("walker", 4, "cpu").reset().state
+    assert len({tuple(row) for row in state.tolist()}) == 4
+
+
+def test_staggered_worlds_end_at_different_times():
+    env = pureward.make("reach", 40, "cpu", stagger=True)
+    ends = torch.stack([step.truncated for step in steps(env, env.horizon)])
+    assert (ends.sum(dim=0) == 1).all(), "each world ends once in a horizon's time"
+    assert ends.any(dim=1).sum() == 20, "in twenty groups"
+    assert ends.sum(dim=1).max() == 2
+
+
+def test_only_ended_worlds_are_reset():
+    env = pureward.make("reach", 4, "cpu", stagger=True)
+    for step in steps(env, env.horizon):
+        if step.truncated.any():
+            going = ~step.truncated
+            assert torch.equal(step.obs.state[going], step.final_obs.state[going])
+            assert (step.obs.state[step.truncated, 2:] == 0).all()
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "warp"])
+def test_a_saved_env_goes_on_as_if_never_stopped(engine):
+    env = pureward.make("walker", 3, "cpu", engine=engine, stagger=True, seed=3)
+    list(steps(env, 30))
+    saved = env.state_dict()
+    expected = [step.obs.state for step in steps(env, 30, seed=1)]
+    fresh = pureward.make("walker", 3, "cpu", engine=engine, stagger=True, seed=99)
+    fresh.load_state_dict(saved)
+    actual = [step.obs.state for step in steps(fresh, 30, seed=1)]
+    assert torch.equal(torch.stack(expected), torch.stack(actual))
+
+
+def test_a_restored_env_shows_what_it_showed():
+    env = pureward.make("reach", 2, "cpu", cameras=True)
+    *_, last = steps(env, 7)
+    obs = pureward.make("reach", 2, "cpu", cameras=True, seed=9).load_state_dict(env.state_dict())
+    assert torch.equal(obs.state, last.obs.state)
+    assert torch.equal(obs.frames, last.obs.frames)
+
+
+def test_actions_outside_the_range_are_clipped():
+    one, two = (pureward.make("walker", 2, "cpu") for _ in range(2))
+    far = one.step(torch.full((2, 6), 7.0))
+    assert torch.equal(far.obs.state, two.step(torch.ones(2, 6)).obs.state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("walk", 1, "cpu"), "unknown task 'walk'; choose from"),
+        (("walker", 0, "cpu"), "worlds must be at least 1, got 0"),
+        (("walker", -3, "cpu"), "worlds must be at least 1, got -3"),
+        (("walker", 1, "tpu"), "unknown device 'tpu'; choose from"),
+        (("walker", 1, "cuda:99"), "device 'cuda:99' needs a CUDA GPU"),
+    ],
+)
+def test_bad_arguments_are_answered_in_a_sentence(arguments, sentence):
+    with pytest.raises(InputError, match=sentence):
+        pureward.make(*arguments)
+
+
+def test_bad_engines_are_answered_in_a_sentence():
+    with pytest.raises(InputError, match="unknown engine 'bullet'; choose from"):
+        pureward.make("walker", 1, "cpu", engine="bullet")
+
+
+def test_actions_of_a_wrong_shape_are_refused():
+    env = pureward.make("walker", 2, "cpu")
+    with pytest.raises(InputError, match=r"must have shape \(2, 6\).*got \(6,\)"):
+        env.step(torch.zeros(6))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_actions_that_are_no_numbers_are_refused_and_nothing_is_lost(bad):
+    env, twin = (pureward.make("walker", 2, "cpu") for _ in range(2))
+    action = torch.zeros(2, 6)
+    action[1, 3] = bad
+    with pytest.raises(InputError, match="actions must be finite"):
+        env.step(action)
+    fine = torch.zeros(2, 6)
+    assert torch.equal(env.step(fine).obs.state, twin.step(fine).obs.state)
+
+
+def test_a_broken_simulation_is_reported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning to a log file here
+    env = pureward.make("walker", 2, "cpu")
+    env.engine.state.qpos[0] = float("nan")
+    env.step(torch.zeros(2, 6))
+    with pytest.raises(SimulationError, match="walker: .* 1 of 2 worlds"):
+        env.check()

@@ -1,0 +1,117 @@
+"""Pictures and videos, and the commands that make them."""
+
+import subprocess
+import sys
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from pureward.cli import main
+from pureward.picture import VideoWriter, contact_sheet, mosaic, whole_file
+
+
+def fails(arguments: list[str], capsys) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    return stop.value.code, capsys.readouterr().err
+
+
+def test_show_writes_a_sheet_and_a_video_that_can_be_read(tmp_path, capsys):
+    main(["show", "reach", "--out", str(tmp_path), "--worlds", "5", "--steps", "12"])
+    assert "mean return" in capsys.readouterr().out
+    sheet = np.asarray(Image.open(tmp_path / "reach.png"))
+    assert sheet.std() > 20, "there is something to see"
+    with av.open(str(tmp_path / "reach.mp4")) as video:
+        frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
+        assert video.streams.video[0].average_rate == 25  # real time: 0.04 s a step
+    assert len(frames) == 12
+    assert frames[0].shape == (256, 384, 3)  # five worlds in two rows of three, enlarged twice
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["reach.mp4", "reach.png"]
+
+
+def test_a_policy_of_the_users(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text("def home(state):\n    return -4 * state[:, :2]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    returns = {}
+    for policy in ("zero", "mine:home"):
+        main(["show", "reach", "--out", str(tmp_path), "--steps", "60", "--policy", policy])
+        returns[policy] = float(capsys.readouterr().out.split("mean return ")[1].split()[0])
+    assert returns["mine:home"] > returns["zero"] + 5
+
+
+def test_tasks_are_listed(capsys):
+    main(["tasks"])
+    out = capsys.readouterr().out
+    assert "walker" in out
+    assert "1000" in out
+    assert "3x64x64" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["show", "walkers"], "unknown task 'walkers'; choose from"),
+        (["show", "walker", "--worlds", "0"], "worlds must be at least 1, got 0"),
+        (["show", "walker", "--steps", "0"], "steps must be at least 1, got 0"),
+        (["show", "walker", "--device", "cuda:7"], "device 'cuda:7' needs a CUDA GPU"),
+        (["show", "walker", "--device", "gpu"], "unknown device 'gpu'"),
+        (["show", "walker", "--policy", "no.such:thing"], "policy must be"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence_and_code_2(arguments, sentence, tmp_path, capsys):
+    code, err = fails([*arguments, "--out", str(tmp_path)], capsys)
+    assert code == 2
+    assert err.startswith("pureward: ")
+    assert sentence in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_folder_that_cannot_be_made_is_reported(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    code, err = fails(["show", "reach", "--steps", "2", "--out", str(tmp_path / "file")], capsys)
+    assert code == 1
+    assert "file" in err
+
+
+def test_importing_pureward_prints_nothing_and_is_quick():
+    script = "import time; t = time.time(); import pureward; assert time.time() - t < 3"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_making_an_env_prints_nothing():
+    script = "import pureward; pureward.make('reach', 1, 'cpu', cameras=True).reset()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_file_that_fails_leaves_no_trace(tmp_path):
+    target = tmp_path / "kept.txt"
+    target.write_text("old")
+    with pytest.raises(ZeroDivisionError), whole_file(target) as partial:
+        partial.write_text("half")
+        _ = 1 / 0
+    with pytest.raises(ZeroDivisionError), VideoWriter(tmp_path / "v.mp4", 25) as video:
+        video.write(np.zeros((64, 64, 3), dtype=np.uint8))
+        _ = 1 / 0
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_a_mosaic_keeps_the_order():
+    images = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones((2, 4, 3), np.uint8) + 1
+    grid = mosaic(images, scale=1)
+    assert grid.shape == (4, 12, 3)
+    assert grid[::2, ::4, 0].tolist() == [[1, 2, 3], [4, 5, 0]]
+
+
+def test_a_contact_sheet_places_rows_and_columns():
+    images = np.zeros((2, 3, 8, 8, 3), dtype=np.uint8)
+    images[1, 2] = (255, 0, 0)
+    sheet = np.asarray(contact_sheet(images, ["a", "b"], ["x", "y", "z"], scale=1))
+    red = np.argwhere((sheet == (255, 0, 0)).all(axis=-1))
+    assert len(red) == 64
+    assert red.min(axis=0)[0] > sheet.shape[0] // 2

@@ -1,0 +1,84 @@
+"""The Gymnasium face, by Gymnasium's own checkers and its own wrappers."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+import pureward
+
+unbounded = pytest.mark.filterwarnings("ignore:.*Box observation space m(in|ax)imum value")
+
+
+@unbounded
+@pytest.mark.parametrize("cameras", [False, True])
+@pytest.mark.parametrize("task", pureward.TASKS)
+def test_a_single_env_passes_gymnasiums_checker(task, cameras):
+    env = gymnasium.make(
+        f"pureward/{task}-v0", device="cpu", cameras=cameras, render_mode="rgb_array"
+    )
+    check_env(env.unwrapped)
+
+
+@pytest.mark.parametrize("task", pureward.TASKS)
+def test_make_vec_gives_a_vector_env(task):
+    env = gymnasium.make_vec(f"pureward/{task}-v0", num_envs=3, device="cpu")
+    assert isinstance(env, VectorEnv)
+    assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert env.num_envs == 3
+    env.action_space.seed(0)
+    obs, info = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    assert info == {}
+    for _ in range(3):
+        obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        assert env.observation_space.contains(obs)
+        assert reward.shape == terminated.shape == truncated.shape == info["success"].shape == (3,)
+        assert terminated.dtype == truncated.dtype == bool
+    env.close()
+
+
+def test_resetting_with_a_seed_repeats():
+    env = pureward.make_vec("walker", 2, device="cpu", cameras=True)
+    first, again, other = (env.reset(seed=seed)[0] for seed in (7, 7, 8))
+    assert data_equivalence(first, again, exact=True)
+    assert not data_equivalence(first, other)
+    assert data_equivalence(env.reset(seed=[1, 2])[0], env.reset(seed=[1, 2])[0], exact=True)
+
+
+def test_steps_repeat_and_hand_out_their_own_arrays():
+    one, two = (pureward.make_vec("reach", 2, device="cpu", cameras=True) for _ in range(2))
+    action = np.full((2, 2), 0.3, dtype=np.float32)
+    for env in (one, two):
+        env.reset(seed=3)
+    first = one.step(action)
+    one.step(-action)
+    assert data_equivalence(first, two.step(action), exact=True)
+
+
+def test_the_last_observation_of_an_episode_is_in_info():
+    env = RecordEpisodeStatistics(pureward.make_vec("reach", 2, device="cpu"))
+    env.reset(seed=0)
+    action = np.ones((2, 2), dtype=np.float32)
+    for _ in range(99):
+        *_, truncated, info = env.step(action)
+        assert not truncated.any()
+        assert "final_obs" not in info
+    obs, _, _, truncated, info = env.step(action)
+    assert truncated.all()
+    assert info["_final_obs"].all()
+    for world in range(2):
+        assert env.single_observation_space.contains(info["final_obs"][world])
+        assert not np.array_equal(info["final_obs"][world], obs[world])
+    assert (info["episode"]["l"] == 100).all()
+
+
+def test_render_gives_an_image_a_world():
+    env = pureward.make_vec("walker", 2, device="cpu", cameras=True)
+    env.reset(seed=0)
+    images = env.render()
+    assert len(images) == 2
+    assert images[0].shape == (64, 64, 3)
+    assert pureward.make_vec("walker", 2, device="cpu").render() is None
