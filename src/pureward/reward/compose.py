@@ -26,7 +26,7 @@ def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
 
 
 def gated_reward(
-    success_logits: Tensor, predicted: Tensor, *, lowest: float = 0.0, gate: Gate = "hard"
+    success_logits: Tensor, predicted: Tensor, *, lowest: float | Tensor = 0.0, gate: Gate = "hard"
 ) -> Tensor:
     """Predicted reward where the discriminator trusts it, else zero: [D > ½]·r_φ (Eq. 12).
 
@@ -42,7 +42,7 @@ def gated_reward(
         lowest: at most 0; what counts as zero.
         gate: "hard" for Eq. 12, "soft" for D·r_φ.
     """
-    if not -float("inf") < lowest <= 0:
+    if isinstance(lowest, float | int) and not -float("inf") < lowest <= 0:
         raise InputError(f"lowest must be finite and at most 0, got {lowest}; pass min(0, rewards)")
     above = (predicted.float() - lowest).clamp(min=0)
     if gate == "hard":

@@ -11,7 +11,7 @@ from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
 from pureward.reward.graph import CapturedCall, adam, trained_tensors
-from pureward.reward.network import NetworkConfig, ResidualCNN
+from pureward.reward.network import NetworkConfig, seeded_network
 from pureward.reward.risk import Loss, Risk, RiskFunction, nnpu
 from pureward.reward.scoring import in_batches
 
@@ -81,11 +81,8 @@ class Discriminator:
         self.config = config
         self.risk = risk
         self.device = torch.device(device)
-        self.arithmetic = resolved(arithmetic, config.network, self.device)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = ResidualCNN(config.network)
-        self.network = network.to(self.device, memory_format=torch.channels_last)
+        self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
+        self.network = seeded_network(config.network, seed, self.device)
         self.optimizer = adam(self.network.parameters(), config.learning_rate, self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.prior = torch.tensor(config.prior, device=self.device)

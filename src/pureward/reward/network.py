@@ -159,3 +159,11 @@ def scaled(frames: Tensor) -> Tensor:
     # Channels-last halves a convolution's time on a CPU too.
     frames = frames.contiguous(memory_format=torch.channels_last)
     return frames if frames.is_floating_point() else frames.float() / 255
+
+
+def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> ResidualCNN:
+    """Return a network on a device whose initial weights follow from a seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = ResidualCNN(config)
+    return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-# fmt: off - one argument a line would bury the kernels
 """3×3 convolutions of few channels as implicit matrix products, with all that surrounds them.
 
 With 16 or 32 channels a convolution moves more bytes than it computes on, and a library

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-# fmt: off - one argument a line would bury the kernels
 """All distortions of `augment` in one pass from stored frames to what the network reads.
 
 A frame is read as bytes and written once as bfloat16 (batch, height, width, channels), four

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# pyright: reportMissingImports=false, reportIndexIssue=false
 """The convolutional part of Table 3's network on the fused kernels, forward and backward."""
 
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ def prepared(
     entry[..., :images, :3] = first.permute(0, 2, 3, 1).unflatten(3, (images, 3))
     entry = entry.flatten(3)
     cast = [torch.empty_like(weight, dtype=dtype) for weight in rest]
-    torch._foreach_copy_(cast, rest)
+    torch._foreach_copy_(cast, rest)  # pyright: ignore[reportPrivateImportUsage]
     ordered = [entry, *(weight.permute(0, 2, 3, 1) for weight in cast)]
     return [Layer(w, b.detach()) for w, b in zip(ordered, biases, strict=True) if b is not None]
 

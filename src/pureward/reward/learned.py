@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reward function: uint8 frames in, float32 rewards out, from live or loaded networks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from pureward.errors import InputError
+from pureward.reward.compose import Gate, ensemble_minimum, gated_reward, imitation_reward
+from pureward.reward.engine import Arithmetic, logits, resolved
+from pureward.reward.network import NetworkConfig, ResidualCNN
+from pureward.reward.scoring import in_batches
+
+LearnedKind = Literal["imitation", "regression", "gated"]
+
+
+class Reward(Protocol):
+    """The seam to an agent."""
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        """Return the reward of each frame, (batch, channels, height, width) → (batch,)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardSpec:
+    """What a learned reward is made of, apart from its weights."""
+
+    reward: LearnedKind
+    """−log(1−D), r_φ or [D > ½]·r_φ."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """Shape of every network in it, and of the frames it takes."""
+    members: int = 0
+    """Reward models whose minimum is r_φ; 0 where there is none."""
+    ceiling: float = 3.0
+    """r_max of the imitation reward."""
+    lowest: float = 0.0
+    """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
+    gate: Gate = "hard"
+    """"hard" for [D > ½], "soft" for D."""
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not make a reward."""
+        if self.reward not in ("imitation", "regression", "gated"):
+            raise InputError(
+                f"unknown reward {self.reward!r}; choose imitation, regression or gated"
+            )
+        if (self.members > 0) != (self.reward != "imitation") or not 0 <= self.members <= 64:
+            raise InputError(
+                f"{self.reward} rewards need {'no' if self.reward == 'imitation' else '1 to 64'} "
+                f"reward models, got {self.members}; set members"
+            )
+        if self.gate not in ("hard", "soft"):
+            raise InputError(f"unknown gate {self.gate!r}; choose 'hard' or 'soft'")
+        if not 0 < self.ceiling < float("inf"):
+            raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 3")
+        if not -float("inf") < self.lowest <= 0:
+            raise InputError(f"lowest must be finite and at most 0, got {self.lowest}; try 0")
+
+    @property
+    def has_discriminator(self) -> bool:
+        """Whether a discriminator is part of it."""
+        return self.reward != "regression"
+
+
+class LearnedReward:
+    """A reward on the networks it is given, which may go on training elsewhere."""
+
+    def __init__(
+        self,
+        spec: RewardSpec,
+        *,
+        discriminator: ResidualCNN | None,
+        members: Sequence[ResidualCNN] = (),
+        batch_size: int = 1024,
+        arithmetic: Arithmetic = "auto",
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            spec: what the parts are.
+            discriminator: where the specification has one.
+            members: as many reward models as the specification says.
+            batch_size: frames a pass; more are cut into passes.
+            arithmetic: "auto" for the fastest the device has.
+        """
+        if (discriminator is not None) != spec.has_discriminator or len(members) != spec.members:
+            raise InputError(
+                f"a {spec.reward} reward takes {int(spec.has_discriminator)} discriminators and "
+                f"{spec.members} reward models, got {int(discriminator is not None)} and "
+                f"{len(members)}; pass the networks the specification names"
+            )
+        self.spec = spec
+        self.discriminator = discriminator
+        self.members = list(members)
+        self.batch_size = batch_size
+        some = discriminator if discriminator is not None else self.members[0]
+        self.device = some.head.weight.device
+        self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
+
+    @torch.no_grad()
+    def __call__(self, frames: Tensor) -> Tensor:
+        """Return the reward of each uint8 frame as float32, on the networks' device."""
+        return in_batches(self._reward, frames, self.batch_size, self.device)
+
+    @torch.no_grad()
+    def success_logits(self, frames: Tensor) -> Tensor:
+        """Return the discriminator's logit of each frame."""
+        if self.discriminator is None:
+            raise InputError(
+                "a regression reward has no discriminator; use an imitation or gated one"
+            )
+        return in_batches(
+            partial(self._run, self.discriminator), frames, self.batch_size, self.device
+        )
+
+    @torch.no_grad()
+    def predicted(self, frames: Tensor) -> Tensor:
+        """Return r_φ of each frame, before any gate."""
+        if not self.members:
+            raise InputError(
+                "an imitation reward has no reward model; use a regression or gated one"
+            )
+        return in_batches(self._predict, frames, self.batch_size, self.device)
+
+    def _reward(self, frames: Tensor) -> Tensor:
+        if self.discriminator is None:
+            return self._predict(frames)
+        success = self._run(self.discriminator, frames)
+        if self.spec.reward == "imitation":
+            return imitation_reward(success, ceiling=self.spec.ceiling)
+        return gated_reward(
+            success, self._predict(frames), lowest=self.spec.lowest, gate=self.spec.gate
+        )
+
+    def _predict(self, frames: Tensor) -> Tensor:
+        return ensemble_minimum(torch.stack([self._run(m, frames) for m in self.members]))
+
+    def _run(self, network: ResidualCNN, frames: Tensor) -> Tensor:
+        network.eval()
+        return logits(network, frames, self.arithmetic)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The methods of the paper as rows of one table; adding a method is adding a row."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pureward.errors import InputError
+from pureward.reward.augment import AugmentConfig
+from pureward.reward.network import NetworkConfig
+from pureward.reward.risk import RiskFunction, nnpu, pn, upu
+
+RewardKind = Literal["truth", "imitation", "regression", "gated"]
+Positives = Literal["demonstrations", "annotations"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One way to get a reward."""
+
+    summary: str
+    """What it is, in a line."""
+    reward: RewardKind
+    """The task's own, −log(1−D), r_φ, or [D > ½]·r_φ."""
+    positives: Positives | None
+    """What a user must bring: demonstrations, annotated episodes, or nothing."""
+    risk: RiskFunction | None = None
+    """What its discriminator minimises; None where there is none."""
+    prior: float | None = None
+    """η where the method fixes it; None leaves it to the run."""
+    regularised: bool = True
+    """Whether frames are distorted and features dropped in training."""
+    members: int = 1
+    """Reward models in its ensemble; the paper does not print the size of its own."""
+
+    @property
+    def needs_demonstrations(self) -> bool:
+        """Whether it learns from demonstrations."""
+        return self.positives == "demonstrations"
+
+    @property
+    def needs_annotations(self) -> bool:
+        """Whether it learns from annotated episodes."""
+        return self.positives == "annotations"
+
+    @property
+    def has_discriminator(self) -> bool:
+        """Whether a discriminator is trained beside the agent."""
+        return self.risk is not None
+
+    @property
+    def has_reward_model(self) -> bool:
+        """Whether a reward model is trained before the agent."""
+        return self.reward in ("regression", "gated")
+
+    def augmentation(self, config: AugmentConfig) -> AugmentConfig:
+        """Return the distortions to use: those given, or none."""
+        return config if self.regularised else AugmentConfig.off()
+
+    def network(self, config: NetworkConfig) -> NetworkConfig:
+        """Return the network to use: the one given, or the same without dropout."""
+        return config if self.regularised else replace(config, dropout=0.0)
+
+
+def _imitation(summary: str, risk: RiskFunction, **rest) -> Method:
+    return Method(
+        summary=summary, reward="imitation", positives="demonstrations", risk=risk, **rest
+    )
+
+
+def _supervised(summary: str, reward: RewardKind, **rest) -> Method:
+    return Method(summary=summary, reward=reward, positives="annotations", **rest)
+
+
+METHODS: dict[str, Method] = {
+    "truth": Method(summary="the task's own reward, for experts", reward="truth", positives=None),
+    "gail-noreg": _imitation(
+        "GAIL without augmentation or dropout", pn, prior=0.5, regularised=False
+    ),
+    "gail": _imitation("GAIL, agent frames as failures", pn, prior=0.5),
+    "pugail": _imitation("GAIL with the unbiased PU risk", upu),
+    "nn-pugail": _imitation("GAIL with the non-negative PU risk", nnpu),
+    "prl": _supervised("reward regressed on annotated episodes", "regression"),
+    "prl-ensemble": _supervised("minimum of several regressed rewards", "regression", members=5),
+    "pnrl": _supervised(
+        "regressed reward gated, agent frames as failures", "gated", risk=pn, prior=0.5
+    ),
+    "purl": _supervised("regressed reward gated by the unbiased PU risk", "gated", risk=upu),
+    "nn-purl": _supervised(
+        "regressed reward gated by the non-negative PU risk", "gated", risk=nnpu
+    ),
+}
+
+
+def method_named(name: str) -> Method:
+    """Return a method by name, or say which names there are."""
+    if name not in METHODS:
+        raise InputError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
+    return METHODS[name]

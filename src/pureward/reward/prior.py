@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""η over a run: fixed, scheduled, or estimated.
+
+A prior is asked now and then with what is known by then and answers with a number; the
+discriminator takes it through `set_prior`. Estimators have the same seam: the evidence
+carries held-out logits for them.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from pureward.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known when a prior is asked."""
+
+    progress: float = 0.0
+    """Share of the run that is done, 0 to 1."""
+    probe_return: float | None = None
+    """Mean return of the latest evaluation episodes, or None before the first."""
+    held_out_positive_logits: Tensor | None = None
+    """(n,) logits of positives the discriminator never trained on."""
+    unlabeled_logits: Tensor | None = None
+    """(m,) logits of recent agent frames, without augmentation or dropout."""
+
+
+class Prior(Protocol):
+    """The seam between a run and its class prior."""
+
+    def __call__(self, evidence: Evidence) -> float:
+        """Return η for the updates to come, inside (0, 1)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPrior:
+    """The same η throughout, as in the paper."""
+
+    value: float
+    """η."""
+
+    def __post_init__(self) -> None:
+        """Refuse a share outside (0, 1)."""
+        _check("value", self.value)
+
+    def __call__(self, evidence: Evidence) -> float:
+        """Return the value."""
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPrior:
+    """From one η to another in step with the run."""
+
+    start: float
+    """η at the beginning."""
+    end: float
+    """η at the end."""
+
+    def __post_init__(self) -> None:
+        """Refuse shares outside (0, 1)."""
+        _check("start", self.start)
+        _check("end", self.end)
+
+    def __call__(self, evidence: Evidence) -> float:
+        """Return the value on the line."""
+        return _between(self.start, self.end, evidence.progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReturnPrior:
+    """From one η to another as the policy's return rises from one level to another."""
+
+    start: float
+    """η at or below the low return, and before the first evaluation."""
+    end: float
+    """η at or above the high return."""
+    low_return: float
+    """Return of a policy that never succeeds."""
+    high_return: float
+    """Return of the demonstrations."""
+
+    def __post_init__(self) -> None:
+        """Refuse shares outside (0, 1) and an empty range of returns."""
+        _check("start", self.start)
+        _check("end", self.end)
+        if not self.low_return < self.high_return < float("inf"):
+            raise InputError(
+                f"low_return must be below high_return, got {self.low_return} and "
+                f"{self.high_return}; give the returns of a failing and of an expert policy"
+            )
+
+    def __call__(self, evidence: Evidence) -> float:
+        """Return the value for the latest return."""
+        if evidence.probe_return is None:
+            return self.start
+        span = self.high_return - self.low_return
+        return _between(self.start, self.end, (evidence.probe_return - self.low_return) / span)
+
+
+def parse_prior(text: str) -> Prior:
+    """Read `0.5`, `linear:0.1:0.7` or `return:0.1:0.7:LOW:HIGH`."""
+    kind, *numbers = text.split(":")
+    try:
+        if kind == "linear":
+            start, end = map(float, numbers)
+            return LinearPrior(start=start, end=end)
+        if kind == "return":
+            start, end, low, high = map(float, numbers)
+            return ReturnPrior(start=start, end=end, low_return=low, high_return=high)
+        if not numbers:
+            return FixedPrior(value=float(kind))
+    except InputError:
+        raise
+    except ValueError:
+        pass
+    raise InputError(
+        f"a prior is written 0.5, linear:START:END or return:START:END:LOW:HIGH, got {text!r}"
+    )
+
+
+def _between(start: float, end: float, share: float) -> float:
+    return start + (end - start) * min(1.0, max(0.0, share))
+
+
+def _check(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise InputError(f"prior {name} must lie inside (0, 1), got {value}; try 0.5")

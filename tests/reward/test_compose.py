@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewards from logits and predictions, by hand."""
+
+from math import log
+
+import pytest
+import torch
+
+from pureward.errors import InputError
+from pureward.reward.compose import ensemble_minimum, gated_reward, imitation_reward
+
+LN3 = log(3)
+
+
+def test_imitation_reward_by_hand():
+    # −log(1 − D): D = ½ gives ln 2, D = ¾ gives ln 4, D = ¼ gives ln 4/3.
+    reward = imitation_reward(torch.tensor([0.0, LN3, -LN3]), ceiling=3.0)
+    assert reward.tolist() == pytest.approx([log(2), log(4), log(4 / 3)])
+
+
+def test_imitation_reward_is_stable_and_capped():
+    logits = torch.tensor([-1e4, -30.0, 2.0, 1e4])
+    reward = imitation_reward(logits, ceiling=1.5)
+    assert reward.isfinite().all()
+    assert reward.tolist() == pytest.approx([0.0, 9.357623e-14, 1.5, 1.5])
+    assert imitation_reward(logits.bfloat16(), ceiling=1.5).dtype == torch.float32
+
+
+def test_hard_gate_by_hand():
+    logits = torch.tensor([0.1, -0.1, 0.0, 5.0])  # D = ½ exactly does not pass
+    predicted = torch.tensor([0.7, 0.7, 0.7, 0.2])
+    assert gated_reward(logits, predicted).tolist() == pytest.approx([0.7, 0.0, 0.0, 0.2])
+
+
+def test_soft_gate_by_hand():
+    logits, predicted = torch.tensor([LN3, -LN3]), torch.tensor([0.8, 0.4])
+    assert gated_reward(logits, predicted, gate="soft").tolist() == pytest.approx([0.6, 0.1])
+
+
+@pytest.mark.parametrize("gate", ["hard", "soft"])
+def test_closing_the_gate_never_pays(gate):
+    """With negative rewards too, an untrusted state is worth no more than a trusted one."""
+    predicted = torch.tensor([-2.0, -1.0, -0.5, 0.0, 1.0])
+    shut = gated_reward(torch.full((5,), -9.0), predicted, lowest=-1.0, gate=gate)
+    open_ = gated_reward(torch.full((5,), 9.0), predicted, lowest=-1.0, gate=gate)
+    assert (open_ >= shut).all()
+    assert (shut >= 0).all()
+    if gate == "hard":
+        assert open_.tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
+
+
+def test_a_prediction_that_is_not_a_number_cannot_pass_a_shut_gate():
+    out = gated_reward(torch.tensor([-1.0, -1.0]), torch.tensor([float("nan"), float("inf")]))
+    assert out.tolist() == [0.0, 0.0]
+
+
+def test_minimum_of_an_ensemble():
+    predictions = torch.tensor([[1.0, 5.0, 3.0], [2.0, 4.0, 3.5]])
+    assert ensemble_minimum(predictions).tolist() == [1.0, 4.0, 3.0]
+
+
+@pytest.mark.parametrize("ceiling", [0.0, -1.0, float("inf"), float("nan")])
+def test_bad_ceiling(ceiling):
+    with pytest.raises(InputError, match="ceiling must be positive and finite"):
+        imitation_reward(torch.zeros(2), ceiling=ceiling)
+
+
+def test_bad_gate_and_lowest():
+    with pytest.raises(InputError, match="unknown gate 'half'"):
+        gated_reward(torch.zeros(2), torch.zeros(2), gate="half")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"lowest must be finite and at most 0, got 0\.5"):
+        gated_reward(torch.zeros(2), torch.zeros(2), lowest=0.5)

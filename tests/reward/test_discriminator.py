@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""D_θ: one update by each branch, what is reported, what is learned, what is refused."""
+
+import pytest
+import torch
+
+from pureward.errors import InputError
+from pureward.reward.augment import AugmentConfig
+from pureward.reward.discriminator import METRICS, Discriminator, DiscriminatorConfig
+from pureward.reward.engine import logits, resolved
+from pureward.reward.network import NetworkConfig
+from pureward.reward.risk import nnpu, pn, upu
+
+
+def config_of(network, **changes) -> DiscriminatorConfig:
+    return DiscriminatorConfig(
+        network=network, **({"augment": AugmentConfig.off(), "learning_rate": 1e-3} | changes)
+    )
+
+
+def weights_of(made: Discriminator) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in made.network.parameters()])
+
+
+def test_paper_defaults():
+    config = DiscriminatorConfig()
+    assert (config.learning_rate, config.slack, config.step_back) == (1e-5, 0.0, 1.0)
+    assert config.loss == "logistic"
+    assert config.augment == AugmentConfig()
+
+
+@pytest.mark.parametrize("risk", [pn, upu, nnpu])
+def test_one_update_is_adam_on_the_objective(risk, small_network, scenes):
+    """Against a plain loop: separate passes, autograd, a fresh Adam."""
+    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}))
+    made, plain = (Discriminator(config, risk=risk, seed=3) for _ in range(2))
+    p, u = scenes(6, 0)[0], scenes(4, 1)[0]
+    optimizer = torch.optim.Adam(plain.network.parameters(), lr=1e-3)
+    for _ in range(3):
+        metrics = made.update(p, u)
+        result = risk(plain.network(p), plain.network(u), prior=0.5)
+        optimizer.zero_grad()
+        result.objective.backward()
+        optimizer.step()
+        assert float(metrics["risk/value"]) == pytest.approx(float(result.value), abs=1e-5)
+    torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
+
+
+def test_violated_update_steps_back(small_network, scenes):
+    """A discriminator that has won lowers the positives and raises the unlabeled."""
+    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}))
+    made = Discriminator(config, seed=0)
+    p, u = scenes(16, 0, (0, 8))[0], scenes(16, 1, (16, 24))[0]
+    for _ in range(60):
+        metrics = made.update(p, u)
+        if metrics["risk/violated"]:
+            break
+    assert metrics["risk/violated"] == 1
+    before = made.logits(p).mean() - made.logits(u).mean()
+    optimizer_memory = [s["exp_avg"].zero_() for s in made.optimizer.state.values()]
+    assert optimizer_memory  # without momentum the next step shows this branch alone
+    assert made.update(p, u)["risk/violated"] == 1
+    assert made.logits(p).mean() - made.logits(u).mean() < before
+
+
+def test_metrics_are_named_detached_and_true(small_network, scenes):
+    made = Discriminator(config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0})))
+    p, u = scenes(5, 0)[0], scenes(7, 1)[0]
+    on_p, on_u = made.logits(p), made.logits(u)
+    metrics = made.update(p, u)
+    assert tuple(metrics) == METRICS
+    assert all(m.dim() == 0 and not m.requires_grad for m in metrics.values())
+    expected = nnpu(on_p, on_u, prior=0.5)
+    assert float(metrics["risk/negative"]) == pytest.approx(float(expected.negative), abs=1e-5)
+    assert float(metrics["success/positive"]) == pytest.approx(
+        float(on_p.sigmoid().mean()), abs=1e-5
+    )
+    assert float(metrics["success/unlabeled"]) == pytest.approx(
+        float(on_u.sigmoid().mean()), abs=1e-5
+    )
+
+
+def test_learns_successes_hidden_among_unlabeled(small_network, scenes):
+    """Half of U are successes: nnPU gives them the positives' side, PN pushes them down."""
+    high, low = (0, 6), (14, 24)
+    mean_on_hidden = {}
+    for risk in (nnpu, pn):
+        made = Discriminator(config_of(small_network, learning_rate=3e-3), risk=risk, seed=1)
+        for seed in range(60):
+            p = scenes(32, 100 + seed, high)[0]
+            u = torch.cat([scenes(16, 300 + seed, high)[0], scenes(16, 500 + seed, low)[0]])
+            made.update(p, u)
+        mean_on_hidden[risk.__name__] = float(made.logits(scenes(64, 9, high)[0]).sigmoid().mean())
+        assert float(made.logits(scenes(64, 8, low)[0]).sigmoid().mean()) < 0.35
+    assert mean_on_hidden["nnpu"] > 0.75
+    assert mean_on_hidden["nnpu"] > mean_on_hidden["pn"] + 0.05
+
+
+def test_same_seed_same_course(small_network, scenes):
+    config = config_of(small_network, augment=AugmentConfig())
+    a, b, c = (Discriminator(config, seed=s) for s in (5, 5, 6))
+    p, u = scenes(4, 0)[0], scenes(4, 1)[0]
+    for _ in range(2):
+        for made in (a, b, c):
+            made.update(p, u)
+    assert torch.equal(weights_of(a), weights_of(b))
+    assert not torch.equal(weights_of(a), weights_of(c))
+
+
+def test_prior_can_change_between_updates(small_network, scenes):
+    made = Discriminator(config_of(small_network))
+    p, u = scenes(4, 0)[0], scenes(4, 1)[0]
+    before = made.update(p, u)["risk/positive"]
+    made.set_prior(0.05)
+    assert made.update(p, u)["risk/positive"] < 0.5 * before
+    with pytest.raises(InputError, match="prior must lie inside"):
+        made.set_prior(1.0)
+
+
+def test_scoring_in_batches_equals_scoring_at_once(small_network, scenes):
+    made = Discriminator(config_of(small_network))
+    frames = scenes(7, 0)[0]
+    torch.testing.assert_close(
+        made.logits(frames, batch_size=3), made.logits(frames), atol=1e-6, rtol=0
+    )
+    assert made.logits(frames[:0]).shape == (0,)
+    assert not made.logits(frames).requires_grad
+    with pytest.raises(InputError, match="batch_size must be at least 1"):
+        made.logits(frames, batch_size=0)
+
+
+@pytest.mark.parametrize(
+    ("positive", "unlabeled", "sentence"),
+    [
+        ((0, 3, 32, 32), (4, 3, 32, 32), "positive_logits must hold at least one sample"),
+        ((4, 3, 32, 32), (0, 3, 32, 32), "unlabeled_logits must hold at least one sample"),
+        ((4, 3, 40, 40), (4, 3, 40, 40), r"frames must have shape \(batch, 3, 32, 32\)"),
+    ],
+)
+def test_bad_batches_are_refused(small_network, positive, unlabeled, sentence):
+    made = Discriminator(config_of(small_network))
+    with pytest.raises(InputError, match=sentence):
+        made.update(
+            torch.zeros(positive, dtype=torch.uint8), torch.zeros(unlabeled, dtype=torch.uint8)
+        )
+
+
+def test_a_diverged_network_is_reported_not_trained_on(small_network, scenes):
+    made = Discriminator(config_of(small_network))
+    with torch.no_grad():
+        made.network.head.bias.fill_(float("nan"))
+    with pytest.raises(InputError, match="must be finite"):
+        made.update(scenes(2, 0)[0], scenes(2, 1)[0])
+
+
+def test_bad_settings_are_refused(small_network):
+    for change in ({"learning_rate": 0.0}, {"prior": 1.0}):
+        with pytest.raises(InputError, match=r"must lie inside \(0, 1\)"):
+            DiscriminatorConfig(**change)
+    with pytest.raises(InputError, match="captured updates need a CUDA device"):
+        Discriminator(DiscriminatorConfig(network=small_network), captured=True)
+
+
+def test_arithmetic_is_checked_against_the_device(small_network):
+    cpu = torch.device("cpu")
+    assert resolved("auto", small_network, cpu) == "float32"
+    with pytest.raises(InputError, match="fused arithmetic needs a CUDA device"):
+        resolved("fused", small_network, cpu)
+    with pytest.raises(InputError, match="unknown arithmetic 'int4'"):
+        resolved("int4", small_network, cpu)  # type: ignore[arg-type]
+
+
+def test_engine_scores_like_the_network(small_network, scenes):
+    made = Discriminator(config_of(small_network))
+    frames = scenes(3, 0)[0]
+    made.network.eval()
+    torch.testing.assert_close(logits(made.network, frames), made.network(frames))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("arithmetic", ["bfloat16", "fused"])
+def test_captured_updates_equal_eager_ones(arithmetic, scenes):
+    pytest.importorskip("triton")
+    network = NetworkConfig(height=32, width=32)
+    config = DiscriminatorConfig(network=network, learning_rate=1e-4)
+    eager, captured = (
+        Discriminator(config, device="cuda", captured=c, arithmetic=arithmetic)
+        for c in (False, True)
+    )
+    for seed in range(5):
+        p, u = scenes(8, seed)[0].cuda(), scenes(8, 50 + seed)[0].cuda()
+        a, b = eager.update(p, u), captured.update(p, u)
+        for name in METRICS:
+            assert float(a[name]) == pytest.approx(float(b[name]), abs=1e-3), (name, seed)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fused kernels against the plain modules: on CUDA, else in Triton's interpreter."""
+
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+
+ON_CUDA = torch.cuda.is_available()
+if not ON_CUDA:
+    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
+pytest.importorskip("triton")
+
+from pureward.reward.augment import AugmentConfig, apply, draw  # noqa: E402
+from pureward.reward.fused import distortion, tiles, trunk  # noqa: E402
+from pureward.reward.network import NetworkConfig, ResidualCNN  # noqa: E402
+
+DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
+DTYPE = torch.bfloat16 if ON_CUDA else torch.float32
+TOLERANCE = 3e-2 if ON_CUDA else 3e-5
+# The interpreter pays per program, not per pixel.
+BLOCK = 64 if ON_CUDA else 1024
+
+
+@pytest.fixture(autouse=True)
+def _few_shares(monkeypatch):
+    monkeypatch.setattr(trunk, "SHARES", 2)
+    monkeypatch.setattr(distortion, "BLOCK", BLOCK)
+
+
+def some_frames(batch: int, channels: int, seed: int = 0) -> torch.Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    frames = torch.randint(0, 256, (batch, channels, 32, 32), dtype=torch.uint8, generator=rng)
+    return frames.to(DEVICE)
+
+
+def unpacked(packed: torch.Tensor, images: int) -> torch.Tensor:
+    batch, height, width, _ = packed.shape
+    colours = packed.view(batch, height, width, -1, 4)[..., :images, :3]
+    return colours.permute(0, 3, 4, 1, 2).reshape(batch, 3 * images, height, width).float()
+
+
+@pytest.mark.parametrize(
+    ("images", "config"),
+    [
+        (1, AugmentConfig.off()),
+        (3, AugmentConfig.off()),
+        (2, AugmentConfig.only(flip=True)),
+        (1, AugmentConfig.only(crop=0.8)),
+        (1, AugmentConfig.only(brightness=0.3)),
+        (2, AugmentConfig.only(contrast=(0.5, 2.0))),
+        (1, AugmentConfig.only(saturation=(0.5, 2.0))),
+        (1, AugmentConfig.only(hue=0.5)),
+        (3, replace(AugmentConfig(), noise=0.0)),
+    ],
+)
+def test_distortions_equal_the_plain_ones(images, config):
+    frames = some_frames(2, 3 * images)
+    drawn = draw(frames.shape, config, device=DEVICE)
+    packed = distortion.distorted(frames, drawn, config, None, DTYPE)
+    assert packed.shape[-1] == 4 * distortion.image_slots(images)
+    expected = apply(frames, drawn, config)
+    torch.testing.assert_close(unpacked(packed, images), expected, atol=TOLERANCE, rtol=0)
+    slots = packed.view(*packed.shape[:3], -1, 4)
+    assert slots[..., 3].abs().max() == 0
+    assert slots[..., images:, :].abs().sum() == 0
+
+
+def test_noise_is_uniform_and_follows_the_seed():
+    config = AugmentConfig.only(noise=16.0)
+    frames = torch.full((4, 6, 32, 32), 128, dtype=torch.uint8, device=DEVICE)
+    drawn = draw(frames.shape, AugmentConfig.off(), device=DEVICE)
+    one, same, other = (
+        distortion.distorted(frames, drawn, config, torch.tensor([s], device=DEVICE), torch.float32)
+        for s in (7, 7, 8)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    levels = unpacked(one, 2) * 255 - 128
+    assert float(levels.abs().max()) == pytest.approx(16, abs=0.01)
+    assert float(levels.mean()) == pytest.approx(0, abs=0.3)
+    assert float(levels.std()) == pytest.approx(16 / 3**0.5, rel=0.02)
+    flat = levels.permute(1, 0, 2, 3).flatten(1)
+    assert (torch.corrcoef(flat) - torch.eye(6, device=DEVICE)).abs().max() < 0.08
+
+
+@pytest.mark.parametrize(("taps", "channels"), [(1, 6), (4, 9)])
+def test_map_and_gradients_equal_the_plain_ones(taps, channels, monkeypatch):
+    monkeypatch.setattr(tiles, "TILES", {})
+    monkeypatch.setattr(tiles, "DEFAULT", tiles.Tile(BLOCK, 4, 2, taps))
+    config = NetworkConfig(frame_channels=channels, height=32, width=32, stage_channels=(16, 32))
+    network = ResidualCNN(config).to(DEVICE, memory_format=torch.channels_last)
+    frames = some_frames(2, channels)
+    off = AugmentConfig.off()
+    drawn = draw(frames.shape, off, device=DEVICE)
+    packed = distortion.distorted(frames, drawn, off, None, DTYPE)
+    fused = trunk.last_map(network, packed).permute(0, 3, 1, 2)
+    plain = frames.float() / 255
+    for stage in network.stages:
+        plain = stage(plain)
+    torch.testing.assert_close(fused.float(), plain, atol=TOLERANCE, rtol=0)
+    outer = torch.randn(plain.shape, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    parameters = list(network.stages.parameters())
+    expected = torch.autograd.grad(plain, parameters, outer)
+    ours = torch.autograd.grad(fused, parameters, outer.to(fused.dtype))
+    for parameter, exact, gradient in zip(parameters, expected, ours, strict=True):
+        assert gradient.shape == parameter.shape
+        scale = float(exact.abs().max())
+        assert float((exact - gradient).abs().max()) < TOLERANCE * scale
+    with torch.no_grad():
+        scored = trunk.last_map(network, packed).permute(0, 3, 1, 2)
+    assert torch.equal(scored, fused)
+
+
+def test_what_the_kernels_cover():
+    assert trunk.supports(NetworkConfig())
+    assert trunk.supports(NetworkConfig(frame_channels=24))
+    assert not trunk.supports(NetworkConfig(frame_channels=51))
+    assert not trunk.supports(NetworkConfig(stage_channels=(12, 32, 32)))

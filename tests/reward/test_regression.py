@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""r_φ: it learns, its errors are true, whole episodes are held out, bad annotations are refused."""
+
+import pytest
+import torch
+
+from pureward.errors import InputError
+from pureward.reward.annotations import split_by_episode
+from pureward.reward.augment import AugmentConfig
+from pureward.reward.regression import Pass, RewardModel, RewardModelConfig
+
+STILL = {"augment": AugmentConfig.off(), "learning_rate": 2e-3, "batch_size": 16}
+
+
+def annotated(scenes, episodes: int = 8, length: int = 12, seed: int = 0):
+    frames, rewards = scenes(episodes * length, seed)
+    return frames, rewards, torch.arange(episodes).repeat_interleave(length)
+
+
+def test_paper_defaults():
+    config = RewardModelConfig()
+    assert config.learning_rate == 1e-4
+    assert config.augment == AugmentConfig()
+
+
+def test_fit_learns_and_reports_true_errors(small_network, scenes):
+    frames, rewards, episodes = annotated(scenes)
+    model = RewardModel(RewardModelConfig(network=small_network, epochs=12, **STILL))
+    seen: list[Pass] = []
+    report = model.fit(frames, rewards, episodes=episodes, progress=seen.append)
+    assert tuple(seen) == report.passes
+    assert [p.epoch for p in seen] == list(range(1, 13))
+    assert seen[-1].fitting_error < 0.3 * seen[0].fitting_error
+    train, held_out = split_by_episode(len(frames), episodes, 0.1)
+    by_hand = (model.predict(frames[train]) - rewards[train]).square().mean()
+    assert report.train_error == pytest.approx(float(by_hand), rel=1e-4)
+    assert report.train_error < 0.25 * float(rewards.var())
+    held = (model.predict(frames[held_out]) - rewards[held_out]).square().mean()
+    assert report.held_out_error == pytest.approx(float(held), rel=1e-4)
+    assert seen[-1].held_out_error == pytest.approx(float(held), rel=1e-4)
+
+
+def test_split_keeps_episodes_whole():
+    episodes = torch.tensor([3, 3, 7, 7, 7, 1, 1, 9, 9, 4])
+    train, held_out = split_by_episode(10, episodes, 0.4)
+    assert len(train) + len(held_out) == 10
+    assert not set(episodes[train].tolist()) & set(episodes[held_out].tolist())
+    assert len(set(episodes[held_out].tolist())) == 2
+    again = split_by_episode(10, episodes, 0.4)
+    assert torch.equal(train, again[0])
+
+
+def test_without_episodes_nothing_is_held_out(small_network, scenes):
+    frames, rewards, _ = annotated(scenes, 2)
+    report = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL)).fit(
+        frames, rewards
+    )
+    assert report.held_out_error is None
+    assert report.passes[0].held_out_error is None
+
+
+def test_early_stopping_keeps_the_best_pass(small_network, scenes):
+    frames, _, episodes = annotated(scenes, 4)
+    noise = torch.rand(len(frames), generator=torch.Generator().manual_seed(1))
+    config = RewardModelConfig(
+        network=small_network,
+        epochs=30,
+        held_out=0.5,
+        patience=2,
+        **STILL | {"learning_rate": 9e-3},
+    )
+    model = RewardModel(config)
+    report = model.fit(frames, noise, episodes=episodes)  # nothing to learn: it must stop
+    errors = [p.held_out_error for p in report.passes]
+    best = report.kept_epochs[0]
+    assert len(errors) < 30
+    assert len(errors) == best + 2
+    assert errors[best - 1] == min(errors)
+    assert report.held_out_error == pytest.approx(errors[best - 1], rel=1e-4)
+
+
+def test_ensemble_members_differ_and_the_lowest_speaks(small_network, scenes):
+    frames, rewards, _ = annotated(scenes, 2)
+    config = RewardModelConfig(network=small_network, epochs=1, members=3, **STILL)
+    model = RewardModel(config, seed=4)
+    report = model.fit(frames, rewards)
+    assert [p.member for p in report.passes] == [0, 1, 2]
+    each = model.member_predictions(frames)
+    assert each.shape == (3, len(frames))
+    assert (each[0] - each[1]).abs().max() > 1e-3
+    assert torch.equal(model.predict(frames), each.min(0).values)
+    repeated = RewardModel(config, seed=4)
+    repeated.fit(frames, rewards)
+    assert torch.equal(repeated.member_predictions(frames), each)
+
+
+def test_incremental_update_lowers_the_error(small_network, scenes):
+    frames, rewards, _ = annotated(scenes, 2)
+    model = RewardModel(RewardModelConfig(network=small_network, members=2, **STILL))
+    errors = [float(model.update(frames, rewards - 0.5)["reward/error"]) for _ in range(25)]
+    assert errors[-1] < 0.5 * errors[0]
+    assert float(model.lowest) == pytest.approx(float((rewards - 0.5).min()))
+
+
+def test_lowest_is_at_most_zero(small_network, scenes):
+    frames, rewards, _ = annotated(scenes, 1)
+    for shift, lowest in ((3.0, 0.0), (-3.0, float(rewards.min()) - 3.0)):
+        model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+        model.fit(frames, rewards + shift)
+        assert float(model.lowest) == pytest.approx(lowest)
+
+
+def test_bad_annotations_are_refused(small_network, scenes):
+    frames, rewards, episodes = annotated(scenes, 2)
+    model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+    poisoned = rewards.clone()
+    poisoned[15] = float("nan")
+    with pytest.raises(InputError, match=r"got nan at frame 15 \(episode 1\); drop or repair"):
+        model.fit(frames, poisoned, episodes=episodes)
+    with pytest.raises(InputError, match=r"rewards must have shape \(24,\)"):
+        model.fit(frames, rewards[:-1])
+    with pytest.raises(InputError, match=r"episodes must have shape \(24,\)"):
+        model.fit(frames, rewards, episodes=episodes[:-1])
+    with pytest.raises(InputError, match="must not be empty"):
+        model.fit(frames[:0], rewards[:0])
+    with pytest.raises(InputError, match="at least 2, got 1; pass held_out=0"):
+        model.fit(frames, rewards, episodes=torch.zeros(24, dtype=torch.int64))
+    with pytest.raises(InputError, match="frames must have shape"):
+        model.fit(frames[:, :, :16], rewards)
+
+
+def test_bad_settings_are_refused(small_network, scenes):
+    for change in (
+        {"members": 0}, {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 2.0},
+        {"held_out": 1.0}, {"patience": 0},
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            RewardModelConfig(**change)
+    frames, rewards, _ = annotated(scenes, 1)
+    model = RewardModel(RewardModelConfig(network=small_network, patience=1, **STILL))
+    with pytest.raises(InputError, match="patience needs held-out episodes"):
+        model.fit(frames, rewards)
