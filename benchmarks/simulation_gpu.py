@@ -21,6 +21,7 @@ import torch
 import tyro
 
 import pureward
+import pureward.env
 from pureward.sim.engine import SAVED
 from pureward.sim.mujoco_cpu import CpuEngine
 from pureward.sim.mujoco_warp import WarpEngine
@@ -96,12 +97,34 @@ def parts(worlds: int, device: torch.device) -> dict:
         fused=False,
     )
     repeats = 1 if device.type == "cpu" else 50
-    for _ in range(2):
-        stepwise.step()
+    for engine in (env.engine, stepwise):
+        engine.state.qpos.copy_(env.engine.state.qpos)
+        engine.refresh()
+
+    def moving(engine: WarpEngine) -> float:
+        """Limbs thrashing at random, as under an untrained policy."""
+
+        def step() -> None:
+            engine.state.ctrl.uniform_(-1.0, 1.0)
+            engine.step()
+
+        for _ in range(2 if device.type == "cpu" else 60):
+            step()
+        return round(milliseconds(step, device, repeats), 4)
+
+    def resting(engine: WarpEngine) -> float:
+        """Lying on the ground with every capsule touching: the most constraint rows."""
+        engine.state.ctrl.zero_()
+        for _ in range(2 if device.type == "cpu" else 150):
+            engine.step()
+        return round(milliseconds(engine.step, device, repeats), 4)
+
     return {
         "worlds": worlds,
-        "physics_fused_ms": round(milliseconds(env.engine.step, device, repeats), 4),
-        "physics_mujoco_warp_ms": round(milliseconds(stepwise.step, device, repeats), 4),
+        "physics_fused_ms": moving(env.engine),
+        "physics_mujoco_warp_ms": moving(stepwise),
+        "physics_fused_at_rest_ms": resting(env.engine),
+        "physics_mujoco_warp_at_rest_ms": resting(stepwise),
         "refresh_ms": round(milliseconds(env.engine.refresh, device, repeats), 4),
         "render_ms": round(milliseconds(env.cameras.render, device, repeats), 4),
     }
@@ -116,7 +139,7 @@ def agreement(device: torch.device, fused: bool, worlds: int, steps: int) -> dic
         model, worlds, substeps=task.substeps, limits=task.limits, device=device, fused=fused
     )
     generator = torch.Generator().manual_seed(0)
-    reference.state.qpos.copy_(task.reset(model)(worlds, generator)["qpos"])
+    reference.state.qpos.copy_(task.reset(model, torch.device("cpu"))(worlds, generator)["qpos"])
     reference.refresh()
     errors, rewards = [], []
     for _ in range(steps):
@@ -156,7 +179,7 @@ def versions() -> dict:
 
 
 def main(args: Args) -> None:
-    device = torch.device(args.device)
+    device = pureward.env.find_device(args.device)
     toy = device.type == "cpu"
     results = {
         "versions": versions() | {"commit": args.commit},

@@ -46,12 +46,15 @@ class BatchEnv:
         self.horizon = task.horizon
         self.stagger = stagger
         self._generator = torch.Generator(self.device)
-        self._draw = task.reset(engine.model)
+        self._draw = task.reset(engine.model, self.device)
+        self._at_rest = _at_rest(engine.model, self.device)
         self._ctrl_center, self._ctrl_span = _control_range(engine.model, self.device)
         self._false = torch.zeros(self.worlds, dtype=torch.bool, device=self.device)
         self._bad_actions = _AsyncFlag(self.device)
-        # Steps into each episode, known to the host as well so that it never has to ask.
-        self._elapsed = np.zeros(self.worlds, dtype=np.int64)
+        # Steps into each episode, counted on the host too: it knows without asking the device
+        # whether any world has come to its end, and the device knows which.
+        self._elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
+        self._host_elapsed = np.zeros(self.worlds, dtype=np.int64)
         self.seed(seed)
         self.state_size = self.reset().state.shape[1]
         self.action_size = int(engine.model.nu)
@@ -70,11 +73,7 @@ class BatchEnv:
 
     def reset(self) -> Observation:
         """Begin a new episode in every world."""
-        self._elapsed[:] = 0
-        if self.stagger:
-            phases = min(_PHASES, self.worlds)
-            phase = np.arange(self.worlds) * phases // self.worlds
-            self._elapsed[:] = phase * self.horizon // phases
+        self._set_elapsed(_first_elapsed(self.worlds, self.horizon if self.stagger else 0))
         self._begin(torch.ones_like(self._false))
         return self._observe()
 
@@ -87,16 +86,17 @@ class BatchEnv:
         self.engine.state.ctrl.copy_(self._control(action))
         self.engine.step()
         self._elapsed += 1
-        arrival = self._observe()
+        self._host_elapsed += 1
+        arrival = obs = self._observe()
         reward = self.task.reward(self.engine.state).float()
         success = self.task.success(self.engine.state)
-        ended = self._elapsed >= self.horizon
-        if not ended.any():
-            truncated, obs = self._false, arrival
-        else:
-            self.check()
-            truncated = torch.from_numpy(ended).to(self.device)
-            self._elapsed[ended] = 0
+        truncated = self._elapsed >= self.horizon
+        ended = self._host_elapsed >= self.horizon
+        if ended.any():
+            self._elapsed.masked_fill_(truncated, 0)
+            self._host_elapsed[ended] = 0
+            if ended[0]:
+                self.check()  # once an episode: it makes the host wait
             self._begin(truncated)
             obs = self._observe()
         return Step(
@@ -118,16 +118,20 @@ class BatchEnv:
         """All that a later `load_state_dict` needs to go on from here."""
         return {
             **save_state(self.engine.state),
-            "elapsed": torch.from_numpy(self._elapsed.copy()),
+            "elapsed": self._elapsed.clone(),
             "generator": self._generator.get_state(),
         }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
         """Go on from where `state_dict` was taken; returns what is seen there."""
         load_state(self.engine, {name: saved[name] for name in SAVED})
-        self._elapsed[:] = saved["elapsed"].cpu().numpy()
+        self._set_elapsed(saved["elapsed"].cpu().numpy())
         self._generator.set_state(saved["generator"].cpu())
         return self._observe()
+
+    def _set_elapsed(self, elapsed: np.ndarray) -> None:
+        self._host_elapsed[:] = elapsed
+        self._elapsed.copy_(torch.from_numpy(elapsed))
 
     def _control(self, action: Tensor) -> Tensor:
         if tuple(action.shape) != (self.worlds, self.engine.model.nu):
@@ -146,7 +150,7 @@ class BatchEnv:
         """Put the masked worlds into newly drawn first states."""
         state = self.engine.state
         drawn = self._draw(self.worlds, self._generator)
-        fresh = _at_rest(self.engine.model, self.device) | dict(drawn)
+        fresh = self._at_rest | dict(drawn)
         for name in SAVED:
             now = getattr(state, name)
             where = mask.view(-1, *[1] * (now.dim() - 1))
@@ -172,6 +176,13 @@ class _AsyncFlag:
         self._ever |= now
         self._seen.copy_(self._ever, non_blocking=True)
         return bool(self._seen)
+
+
+def _first_elapsed(worlds: int, spread: int) -> np.ndarray:
+    """Steps that each world's first episode is short of, in groups over the spread."""
+    groups = min(_PHASES, worlds)
+    group = np.arange(worlds) * groups // worlds
+    return group * spread // groups
 
 
 def _control_range(model: mujoco.MjModel, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ MODEL = WALKER.build()
 
 def fallen(worlds: int) -> CpuEngine:
     engine = CpuEngine(MODEL, worlds, substeps=WALKER.substeps)
-    first = WALKER.reset(MODEL)(worlds, torch.Generator().manual_seed(0))
+    first = WALKER.reset(MODEL, torch.device("cpu"))(worlds, torch.Generator().manual_seed(0))
     engine.state.qpos.copy_(first["qpos"])
     engine.refresh()
     return engine

@@ -27,7 +27,7 @@ def warp_engine(worlds: int, task=WALKER, **options) -> WarpEngine:
 def scatter(engine, seed: int = 0) -> None:
     """Random poses, then some steps, so that many worlds touch the ground and their limits."""
     generator = torch.Generator().manual_seed(seed)
-    first = WALKER.reset(MODEL)(engine.worlds, generator)
+    first = WALKER.reset(MODEL, torch.device("cpu"))(engine.worlds, generator)
     engine.state.qpos.copy_(first["qpos"])
     engine.refresh()
     for _ in range(10):

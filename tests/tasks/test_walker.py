@@ -80,7 +80,9 @@ def test_first_states_are_drawn_as_the_suite_draws_them():
         env.reset()
         theirs.append(env.physics.data.qpos.copy())
     theirs = np.array(theirs)
-    ours = WALKER.reset(MODEL)(4000, torch.Generator().manual_seed(0))["qpos"].numpy()
+    ours = WALKER.reset(MODEL, torch.device("cpu"))(4000, torch.Generator().manual_seed(0))[
+        "qpos"
+    ].numpy()
     spread = MODEL.jnt_range[:, 1] - MODEL.jnt_range[:, 0]
     spread[2] = 2 * np.pi
     for joint in range(MODEL.nq):

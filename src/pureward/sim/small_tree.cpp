@@ -338,14 +338,15 @@ for (int substep = 0; substep < substeps; substep++) {
                 }
             }
         }
-        Real norm = 0.0f;
-#pragma unroll
-        for (int i = 0; i < NV; i++) norm += grad[i] * grad[i];
-        if (iteration == iterations || (full_step && active == used) ||
-            norm < 1e-14f * trace * trace)
-            break;
+        if (iteration == iterations || (full_step && active == used)) break;
         used = active;
         Cholesky::solve(H, grad, step);
+        // grad' step is how steeply the objective falls; when less than single precision can
+        // tell, there is nothing left to search for.
+        Real fall = 0.0f;
+#pragma unroll
+        for (int i = 0; i < NV; i++) fall += grad[i] * step[i];
+        if (fall < 1e-6f * trace) break;
 
         // Line search: the root of the rising, piecewise linear derivative along -step.
         Real d0 = 0.0f, d1 = 0.0f;
@@ -364,8 +365,7 @@ for (int substep = 0; substep < substeps; substep++) {
             for (int j = 0; j < NV; j++) s -= J[r][j] * step[j];
             slope[r] = s;
         }
-        Real alpha = 1.0f, low = 0.0f, high = 1e30f, first = 0.0f;
-        full_step = false;
+        Real alpha = 1.0f, low = 0.0f, high = 1e30f;
 #pragma unroll 1
         for (int search = 0; search < line_search; search++) {
             Real derivative = d0 + alpha * d1, curvature = d1;
@@ -378,13 +378,8 @@ for (int substep = 0; substep < substeps; substep++) {
                     curvature += w * slope[r];
                 }
             }
-            if (search == 0) {
-                // grad' step is how steeply the objective falls at the start.
-#pragma unroll
-                for (int i = 0; i < NV; i++) first += grad[i] * step[i];
-                full_step = true;
-            }
-            if (fabsf(derivative) <= 1e-3f * fabsf(first)) break;
+            full_step = search == 0;
+            if (fabsf(derivative) <= 1e-2f * fall) break;
             full_step = false;
             if (derivative < 0.0f) low = alpha;
             else high = alpha;

@@ -23,7 +23,7 @@ def read_spec(name: str) -> mujoco.MjSpec:
     return mujoco.MjSpec.from_file(str(Path(package.origin).parent / "suite" / f"{name}.xml"))
 
 
-def random_joints(model: mujoco.MjModel) -> Reset:
+def random_joints(model: mujoco.MjModel, device: torch.device) -> Reset:
     """Joints with limits uniform within them, free hinges uniform over the circle, rest at zero.
 
     The suite's own distribution for hinge and slide joints; nothing moves at the start.
@@ -35,11 +35,11 @@ def random_joints(model: mujoco.MjModel) -> Reset:
             low[address], high[address] = model.jnt_range[joint]
         elif model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
             low[address], high[address] = -math.pi, math.pi
-    lowest, span = torch.from_numpy(low), torch.from_numpy(high - low)
+    lowest = torch.from_numpy(low).to(device)
+    span = torch.from_numpy(high - low).to(device)
 
     def draw(worlds: int, generator: torch.Generator) -> dict[str, Tensor]:
-        device = generator.device
         uniform = torch.rand(worlds, model.nq, generator=generator, device=device)
-        return {"qpos": lowest.to(device) + span.to(device) * uniform}
+        return {"qpos": lowest + span * uniform}
 
     return draw

@@ -30,8 +30,8 @@ class Task:
     cameras: tuple[str, ...]
     """Model cameras whose images are stacked as channels, in this order."""
     limits: Limits
-    reset: Callable[[mujoco.MjModel], Reset]
-    """Makes the function that draws first states, of the model that was built."""
+    reset: Callable[[mujoco.MjModel, torch.device], Reset]
+    """Makes the function that draws first states of the model on a device."""
     observe: Callable[[State], Tensor]
     """Low-dimensional state (worlds, size)."""
     reward: Callable[[State], Tensor]
