@@ -102,7 +102,7 @@ class BatchEnv:
         return Step(
             obs=obs,
             reward=reward,
-            terminated=self._false,
+            terminated=self._false.clone(),
             truncated=truncated,
             success=success,
             final_obs=arrival,
