@@ -11,18 +11,22 @@ __version__ = "0.1.0"
 # Public names and where they live. They are imported on first use, so that `import pureward`
 # costs next to nothing and starts neither torch nor a simulator.
 _PUBLIC = {
+    "METHODS": "pureward.reward.methods",
     "TASKS": "pureward.tasks",
     "BatchEnv": "pureward.env",
+    "load_reward": "pureward.reward.saved",
     "make": "pureward.env",
     "make_vec": "pureward.vector",
     "InputError": "pureward.errors",
     "SimulationError": "pureward.errors",
 }
 
-__all__ = [*sorted(_PUBLIC), "__version__"]
+__all__ = [*sorted(_PUBLIC), "__version__", "risk"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "risk":
+        return import_module("pureward.reward.risk")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'pureward' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)
