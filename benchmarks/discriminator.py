@@ -14,9 +14,10 @@ import subprocess
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -64,11 +65,11 @@ class Step:
     compiled: tuple[str, ...] = field(default=())
 
 
-PLAIN = {"one_batch": False, "captured": False, "searched": False}
+PLAIN = Step(name="", one_batch=False, captured=False, searched=False)
 STEPS = [
-    Step(name="float32, eager", arithmetic="float32", **PLAIN),
-    Step(name="bfloat16", **PLAIN),
-    Step(name="+ one batch", **PLAIN | {"one_batch": True}),
+    replace(PLAIN, name="float32, eager", arithmetic="float32"),
+    replace(PLAIN, name="bfloat16"),
+    replace(PLAIN, name="+ one batch", one_batch=True),
     Step(name="+ CUDA graph", searched=False),
     Step(name="+ cuDNN search"),
     Step(name="fused augmentation and convolutions", arithmetic="fused"),
@@ -166,7 +167,7 @@ def branches_agreeing(exact: Tensor, ours: Tensor, split: int) -> float:
     return same / 400
 
 
-def update_row(step: Step, args: Args, device: str, trained: ResidualCNN) -> dict[str, object]:
+def update_row(step: Step, args: Args, device: str, trained: ResidualCNN) -> dict[str, Any]:
     torch.backends.cudnn.benchmark = step.searched
     torch.backends.cudnn.allow_tf32 = False
     apply = augmentation.apply
@@ -176,7 +177,7 @@ def update_row(step: Step, args: Args, device: str, trained: ResidualCNN) -> dic
         p = frames_like_scenes(args.batch, 6, device, 1, 40)
         u = frames_like_scenes(args.batch, 6, device, 2, 0)
         made = discriminator(step, device)
-        row: dict[str, object] = asdict(step)
+        row: dict[str, Any] = asdict(step)
         started = time.perf_counter()
         made.update(p, u)
         row["set_up_seconds"] = round(time.perf_counter() - started, 1)
@@ -249,7 +250,7 @@ def main(args: Args) -> None:
     started = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     device = "cpu" if args.cpu_smoke else "cuda"
-    report: dict[str, object] = {"command": "python benchmarks/discriminator.py"} | versions()
+    report: dict[str, Any] = {"command": "python benchmarks/discriminator.py"} | versions()
     report |= {"batch": args.batch, "score_batch": args.score_batch}
     if args.tune and device == "cuda":
         from fused_tiles import search

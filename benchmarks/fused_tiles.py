@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import tyro
@@ -115,10 +116,10 @@ def launches(batch: int) -> Iterator[tuple[tuple[str, int, int], Callable[[], ob
             )
 
 
-def search(batch: int, budget_seconds: float) -> list[dict[str, object]]:
+def search(batch: int, budget_seconds: float) -> list[dict[str, Any]]:
     """Try the candidates of every kernel, keep the fastest in TILES, report each choice."""
     deadline = time.monotonic() + budget_seconds
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for done, (key, call) in enumerate(launches(batch)):
         # Kernels share the time left, so that none goes without a search.
         share = (deadline - time.monotonic()) / max(1, len(TILES) - done)

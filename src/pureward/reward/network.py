@@ -136,7 +136,9 @@ class ResidualCNN(nn.Module):
         if self.training and self.config.dropout > 0:
             keep = 1 - self.config.dropout
             drawn = torch.rand(features.shape, generator=generator, device=features.device)
-            features = features * (drawn < keep) / keep
+            # Rescaled after the read-out: one number a sample instead of every feature.
+            kept = F.linear(features * (drawn < keep), self.head.weight).squeeze(1)
+            return kept / keep + self.head.bias
         return self.head(features).squeeze(1)
 
     def check_frames(self, frames: Tensor) -> None:

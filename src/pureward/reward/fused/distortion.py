@@ -153,7 +153,7 @@ def distort(
 
 def distorted(
     frames: Tensor,
-    drawn: AugmentDraw,
+    drawn: AugmentDraw | None,
     config: AugmentConfig,
     seed: Tensor | None,
     dtype: torch.dtype = torch.bfloat16,
@@ -162,7 +162,7 @@ def distorted(
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        drawn: parameters; its noise is not used.
+        drawn: parameters, its noise not used; None where the configuration is off.
         config: which distortions apply.
         seed: (1,) int64 on the device, from which the noise of every pixel follows; needed
             where the configuration has noise.
@@ -172,8 +172,10 @@ def distorted(
     images = channels // 3
     slots = image_slots(images)
     target = torch.empty(batch, height, width, 4 * slots, dtype=dtype, device=frames.device)
+    frames = frames.contiguous()
+    parameters = frames if drawn is None else drawn.parameters  # never read where off
     distort[(batch, slots)](
-        frames.contiguous(), drawn.parameters, seed, target,
+        frames, parameters, seed, target,
         IMAGES=images, SLOTS=slots, HEIGHT=height, WIDTH=width,
         CROP=config.crop, NOISE=config.noise, MOVE=config.flip or config.crop < 1,
         BRIGHTEN=config.brightness > 0, CONTRAST=config.contrast != (1.0, 1.0),

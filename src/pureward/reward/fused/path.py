@@ -19,11 +19,12 @@ def distorted_features(
     generator: torch.Generator | None,
 ) -> Tensor:
     """Return the flattened features of distorted uint8 frames, in the order of `embed`."""
-    # Noise is made inside the kernel, from one seed a call, rather than drawn and stored.
-    drawn = draw(
-        frames.shape, replace(config, noise=0.0), device=frames.device, generator=generator
-    )
-    seed = torch.randint(2**62, (1,), device=frames.device, generator=generator)
+    drawn = seed = None
+    if config != AugmentConfig.off():
+        # Noise is made inside the kernel, from one seed a call, rather than drawn and stored.
+        silent = replace(config, noise=0.0)
+        drawn = draw(frames.shape, silent, device=frames.device, generator=generator)
+        seed = torch.randint(2**62, (1,), device=frames.device, generator=generator)
     packed = distorted(frames, drawn, config, seed)
     features = last_map(network, packed).relu()
     return features.permute(0, 3, 1, 2).flatten(1)

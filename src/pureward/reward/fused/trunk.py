@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pureward.errors import InputError
 from pureward.reward.fused.convolution import convolve, convolve_and_pool, weight_gradient
 from pureward.reward.fused.distortion import image_slots
 from pureward.reward.fused.tiles import SHARES, tile_of
@@ -63,7 +64,8 @@ def prepared(
     entry = first.new_zeros(first.shape[0], 3, 3, image_slots(images), 4, dtype=dtype)
     entry[..., :images, :3] = first.permute(0, 2, 3, 1).unflatten(3, (images, 3))
     entry = entry.flatten(3)
-    cast = [torch.empty_like(weight, dtype=dtype) for weight in rest]
+    layout = torch.channels_last
+    cast = [torch.empty_like(weight, dtype=dtype, memory_format=layout) for weight in rest]
     torch._foreach_copy_(cast, rest)  # pyright: ignore[reportPrivateImportUsage]
     ordered = [entry, *(weight.permute(0, 2, 3, 1) for weight in cast)]
     return [Layer(w, b.detach()) for w, b in zip(ordered, biases, strict=True) if b is not None]
@@ -73,6 +75,11 @@ def embedded(
     x: Tensor, layers: Sequence[Layer], blocks: int, keep: bool
 ) -> tuple[Tensor, list[Saved]]:
     """Run all stages on (batch, height, width, channels); return the last map and what to keep."""
+    if x.shape[:3].numel() * WIDTHS[-1] >= 2**31:
+        raise InputError(
+            f"the fused kernels count in 32 bits, got {x.shape[0]} frames at once; "
+            "lower the batch size"
+        )
     saved: list[Saved] = []
     per_stage = 1 + 2 * blocks
     for at in range(0, len(layers), per_stage):
