@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from pureward.cli import main
-from pureward.picture import VideoWriter, contact_sheet, mosaic, whole_file
+from pureward.files import whole_file
+from pureward.picture import contact_sheet, mosaic, video
 
 
 def fails(arguments: list[str], capsys) -> tuple[int, str]:
@@ -23,9 +24,9 @@ def test_show_writes_a_sheet_and_a_video_that_can_be_read(tmp_path, capsys):
     assert "mean return" in capsys.readouterr().out
     sheet = np.asarray(Image.open(tmp_path / "reach.png"))
     assert sheet.std() > 20, "there is something to see"
-    with av.open(str(tmp_path / "reach.mp4")) as video:
-        frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
-        assert video.streams.video[0].average_rate == 25  # real time: 0.04 s a step
+    with av.open(str(tmp_path / "reach.mp4")) as film:
+        frames = [frame.to_ndarray(format="rgb24") for frame in film.decode(video=0)]
+        assert film.streams.video[0].average_rate == 25  # real time: 0.04 s a step
     assert len(frames) == 12
     assert frames[0].shape == (256, 384, 3)  # five worlds in two rows of three, enlarged twice
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reach.mp4", "reach.png"]
@@ -94,8 +95,8 @@ def test_a_file_that_fails_leaves_no_trace(tmp_path):
     with pytest.raises(ZeroDivisionError), whole_file(target) as partial:
         partial.write_text("half")
         _ = 1 / 0
-    with pytest.raises(ZeroDivisionError), VideoWriter(tmp_path / "v.mp4", 25) as video:
-        video.write(np.zeros((64, 64, 3), dtype=np.uint8))
+    with pytest.raises(ZeroDivisionError), video(tmp_path / "v.mp4", 25) as write:
+        write(np.zeros((64, 64, 3), dtype=np.uint8))
         _ = 1 / 0
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]

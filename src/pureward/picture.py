@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames made for people: contact sheets, mosaics, videos. Files appear whole or not at all."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import av
 import numpy as np
 from PIL import Image, ImageDraw
+
+from pureward.files import whole_file
 
 _BORDER = 2  # pixels between the images of a sheet
 _CAPTION = 14  # pixels of a line of text
@@ -56,52 +57,22 @@ def save_image(image: Image.Image, path: Path) -> None:
         image.save(partial, format="PNG", optimize=True)
 
 
-class VideoWriter:
-    """Writes RGB images as H.264; the file appears when the `with` block ends well."""
-
-    def __init__(self, path: Path, frames_per_second: float):
-        self._path = path
-        self._partial = path.with_name(f".{path.name}.partial")
-        self._rate = Fraction(frames_per_second).limit_denominator(1000)
-        self._stream = None
-
-    def __enter__(self) -> "VideoWriter":
-        """Open the file under a temporary name."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._container = av.open(str(self._partial), mode="w", format="mp4")
-        return self
-
-    def write(self, image: np.ndarray) -> None:
-        """Add an image (height, width, 3) uint8; height and width must be even."""
-        if self._stream is None:
-            self._stream = self._container.add_stream("libx264", rate=self._rate)
-            self._stream.height, self._stream.width = image.shape[:2]
-            self._stream.pix_fmt = "yuv420p"
-            self._stream.options = {"crf": "18", "preset": "veryfast"}
-        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
-        self._container.mux(self._stream.encode(frame))
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Finish the file and give it its name, or remove it after an error."""
-        if self._stream is not None and kind is None:
-            self._container.mux(self._stream.encode())
-        self._container.close()
-        if kind is None:
-            os.replace(self._partial, self._path)
-        else:
-            self._partial.unlink(missing_ok=True)
-
-
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name beside the path, which becomes the path if the block ends well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+def video(path: Path, frames_per_second: float) -> Iterator[Callable[[np.ndarray], None]]:
+    """Gives a function that adds an RGB image (height, width, 3) of even size to an H.264 file."""
+    with whole_file(path) as partial, av.open(str(partial), mode="w", format="mp4") as container:
+        rate = Fraction(frames_per_second).limit_denominator(1000)
+        stream = container.add_stream("libx264", rate=rate)
+        stream.pix_fmt = "yuv420p"
+        stream.options = {"crf": "18", "preset": "veryfast"}
+
+        def write(image: np.ndarray) -> None:
+            stream.height, stream.width = image.shape[:2]
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+            container.mux(stream.encode(frame))
+
+        yield write
+        container.mux(stream.encode())
 
 
 def _enlarged(images: np.ndarray, scale: int) -> np.ndarray:

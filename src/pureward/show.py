@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from pureward.env import BatchEnv, make
 from pureward.errors import InputError
-from pureward.picture import VideoWriter, contact_sheet, mosaic, save_image
+from pureward.picture import contact_sheet, mosaic, save_image, video
 
 #: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
 Policy = Callable[[Tensor], Tensor]
@@ -51,11 +51,11 @@ def show(
     kept: list[np.ndarray] = []
     total = torch.zeros(worlds, device=env.device)
     speed = 1.0 / env.task.control_step(env.engine.model)
-    video = out / f"{task}.mp4"
-    with VideoWriter(video, speed) as writer:
+    film = out / f"{task}.mp4"
+    with video(film, speed) as write:
         for index in tqdm(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
             images = _images(obs.frames)
-            writer.write(mosaic(images))
+            write(mosaic(images))
             if index in shots:
                 kept.append(images[:_SHEET_ROWS])
             step = env.step(act(obs.state))
@@ -65,7 +65,7 @@ def show(
     rows = [f"world {world}" for world in range(min(_SHEET_ROWS, worlds))]
     columns = [f"{index / speed:.2f} s" for index in shots]
     save_image(contact_sheet(np.stack(kept, axis=1), rows, columns), sheet)
-    return Shown(sheet=sheet, video=video, mean_return=float(total.mean()))
+    return Shown(sheet=sheet, video=film, mean_return=float(total.mean()))
 
 
 def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:

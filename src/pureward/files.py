@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files and folders that appear whole or not at all, whatever interrupts their writing."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+#: Names of unfinished work begin like this; whoever finds one may delete it.
+PARTIAL = ".partial-"
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside the path, which becomes the path if the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{PARTIAL}{path.name}")
+    try:
+        yield partial
+        _publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside the path, which becomes the path if the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{PARTIAL}{path.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        for file in partial.iterdir():
+            _flush(file)
+        _flush(partial)
+        _publish(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON."""
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def _publish(partial: Path, path: Path) -> None:
+    """Give finished work its name, so that it is found after a power cut too."""
+    _flush(partial)
+    os.replace(partial, path)
+    _flush(path.parent)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
