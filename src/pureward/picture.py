@@ -67,7 +67,8 @@ def video(path: Path, frames_per_second: float) -> Iterator[Callable[[np.ndarray
         stream.options = {"crf": "18", "preset": "veryfast"}
 
         def write(image: np.ndarray) -> None:
-            stream.height, stream.width = image.shape[:2]
+            if not stream.codec_context.is_open:
+                stream.height, stream.width = image.shape[:2]
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
             container.mux(stream.encode(frame))
 
