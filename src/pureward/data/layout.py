@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large a replay ring is: rows, bytes, and what fits the memory that is free."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from pureward.errors import InputError
+
+_FLOAT = 4
+_INDEX = 4  # an episode's slot, int32
+
+# Share of the free memory a ring may claim; the rest is for networks and their work.
+_CLAIM = 0.9
+
+HOST = "host memory"
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Sizes of a `[time, world]` ring with a shelf of arrival states for ended episodes."""
+
+    rows: int
+    """Control steps kept of every world."""
+    worlds: int
+    """Worlds that step together."""
+    horizon: int
+    """Length of an episode; sets how many arrivals of ended episodes are kept."""
+    state_size: int
+    """Numbers in a state."""
+    action_size: int
+    """Numbers in an action."""
+    frame_shape: tuple[int, int, int] | None = None
+    """Channels, height and width of a frame, or None to keep none."""
+
+    @property
+    def steps(self) -> int:
+        """Steps kept of all worlds together."""
+        return self.rows * self.worlds
+
+    @property
+    def endings(self) -> int:
+        """Episodes a world keeps an arrival of: all that T rows touch, and one just begun."""
+        return math.ceil(self.rows / self.horizon) + 2
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of one frame; its numbers are bytes."""
+        return 0 if self.frame_shape is None else math.prod(self.frame_shape)
+
+    @property
+    def frames_bytes(self) -> int:
+        """Bytes of all frames together."""
+        return (self.rows + self.endings) * self.worlds * self.frame_bytes
+
+    @property
+    def numbers_bytes(self) -> int:
+        """Bytes of everything but the frames."""
+        arrivals = (self.rows + self.endings) * self.state_size * _FLOAT
+        departures = self.rows * (self.action_size * _FLOAT + _FLOAT + _INDEX)
+        spans = self.endings * (8 + 8 + 1)
+        return (arrivals + departures + spans) * self.worlds
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the whole ring."""
+        return self.frames_bytes + self.numbers_bytes
+
+    def largest(self, free_bytes: int) -> int:
+        """Steps of the largest ring of this kind in that many bytes; 0 if there is none."""
+        low, high = 0, self.rows
+        while low < high:
+            middle = (low + high + 1) // 2
+            if replace(self, rows=middle).bytes <= free_bytes:
+                low = middle
+            else:
+                high = middle - 1
+        return low * self.worlds
+
+    def check_fits(self, free_bytes: int, where: str) -> None:
+        """Refuse a ring larger than the memory that is free, with one that is not."""
+        if self.bytes <= free_bytes:
+            return
+        remedy = f"capacity={self.largest(free_bytes)} fits"
+        if self.frame_shape is not None and where != HOST:
+            remedy += ", or keep the frames in host memory with storage='host'"
+        raise InputError(
+            f"a replay of {self.steps:,} steps needs {in_gigabytes(self.bytes)} and {where} has "
+            f"{in_gigabytes(free_bytes)} to spare; {remedy}"
+        )
+
+
+def claimable_bytes(device: torch.device) -> int | None:
+    """Memory of a device that a ring may claim now, or None where nobody can say."""
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(_CLAIM * (free + cached))
+    known = [free for free in (_machine_free(), _group_free()) if free is not None]
+    return int(_CLAIM * min(known)) if known else None
+
+
+def in_gigabytes(count: int) -> str:
+    """A count of bytes for people."""
+    return f"{count / 1e9:.2f} GB"
+
+
+def _machine_free(path: Path = Path("/proc/meminfo")) -> int | None:
+    """Bytes Linux would hand out without swapping."""
+    if not path.exists():
+        return None
+    for line in path.read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _group_free(folder: Path = _CGROUP) -> int | None:
+    """Bytes left to this container, where it has a limit."""
+    limit, used = folder / "memory.max", folder / "memory.current"
+    if not (limit.exists() and used.exists()):
+        return None
+    ceiling = limit.read_text().strip()
+    return None if ceiling == "max" else max(0, int(ceiling) - int(used.read_text()))

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay: a `[time, world]` ring on the learner's device, read by index arithmetic.
+
+Row t of a world holds what was seen and done there: state, frame, action, and the task's
+reward of the arrival. The arrival itself is row t+1, already there, unless the episode ended
+(or row t is the newest): then it lies on a shelf that keeps one arrival an episode. Shelf and
+rows share one table, so that a window, a bootstrap state and a stack of frames are all
+positions in it. Rewards are not kept: whoever learns them computes them at sampling time from
+the arrival frames (Algorithm 1).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pureward.data.layout import HOST, Layout, claimable_bytes, in_gigabytes
+from pureward.data.tables import claim, restore
+from pureward.data.windows import Windows
+from pureward.errors import InputError
+from pureward.types import Observation, Step
+
+Storage = Literal["device", "host"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig:
+    """How much a replay keeps and how its windows look."""
+
+    capacity: int = 1_000_000
+    """Steps kept, of all worlds together."""
+    n_step: int = 5
+    """Steps in a return (Table 4)."""
+    discount: float = 0.99
+    """γ (Table 4)."""
+    frame_stack: int = 1
+    """Consecutive frames a reward sees at once, as channels, oldest first."""
+    storage: Storage = "device"
+    """Where frames lie: "device", or "host" (pinned; slower, and waits for the device)."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no window can have."""
+        for name in ("capacity", "n_step", "frame_stack"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")
+        if not 0 <= self.discount <= 1:
+            raise InputError(f"discount must lie in [0, 1], got {self.discount}; try 0.99")
+        if self.storage not in ("device", "host"):
+            raise InputError(f"unknown storage {self.storage!r}; choose from 'device', 'host'")
+
+
+class Replay:
+    """The last steps of every world; hands out n-step windows and arrival frames.
+
+    `add` and the readers make no host wait (frames in host memory apart). To capture them in
+    a CUDA graph, capture `record`, and call `count` once a replay of the graph.
+
+    Every step kept can be drawn and is drawn with the same probability, with two exceptions:
+    the oldest `frame_stack − 2` rows, whose stacks lack frames already overwritten; and, where
+    episodes are much shorter than the horizon, those older than the shelf reaches.
+    """
+
+    def __init__(
+        self,
+        config: ReplayConfig,
+        *,
+        worlds: int,
+        horizon: int,
+        state_size: int,
+        action_size: int,
+        frame_shape: tuple[int, int, int] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Claim the memory, or refuse with the largest capacity that fits.
+
+        Args:
+            config: capacity and shape of the windows.
+            worlds: how many worlds step together.
+            horizon: the time limit of an episode; see the class for shorter ones.
+            state_size: numbers in a state.
+            action_size: numbers in an action.
+            frame_shape: channels, height, width of a frame; None keeps no frames.
+            device: the learner's.
+        """
+        self.config = config
+        self.device = torch.device(device)
+        self.layout = Layout(
+            rows=config.capacity // worlds,
+            worlds=worlds,
+            horizon=horizon,
+            state_size=state_size,
+            action_size=action_size,
+            frame_shape=frame_shape,
+        )
+        on_host = config.storage == "host" and self.device.type != "cpu"
+        self._check_size(torch.device("cpu") if on_host else self.device)
+        self._tables = claim(self.layout, self.device, frames_on_host=on_host)
+        self._host_rows = 0
+        self._shelf_size = self.layout.endings * worlds
+        self._world = torch.arange(worlds, device=self.device)
+        self._ahead = torch.arange(config.n_step, device=self.device)
+        self._back = torch.arange(config.frame_stack, device=self.device).flip(0)
+        exponents = torch.arange(config.n_step + 1, dtype=torch.float64)
+        self._powers = (config.discount**exponents).to(self.device, torch.float32)
+        self._readable = torch.zeros(worlds, dtype=torch.int64, device=self.device)
+
+    def __len__(self) -> int:
+        """Steps kept now, of all worlds together; the host knows without asking."""
+        return min(self._host_rows, self.layout.rows) * self.layout.worlds
+
+    @property
+    def steps_added(self) -> int:
+        """Steps ever added, of all worlds together."""
+        return self._host_rows * self.layout.worlds
+
+    def describe(self) -> str:
+        """One line for a log: steps, places, bytes."""
+        layout = self.layout
+        frames = "no frames"
+        if self._tables.frames is not None:
+            where = "" if self._tables.frames.device == self.device else f" in {HOST}"
+            frames = f"{in_gigabytes(layout.frames_bytes)} of them frames{where}"
+        return (
+            f"replay of {layout.steps:,} steps ({layout.rows:,} rows × {layout.worlds:,} worlds) "
+            f"on {self.device}: {in_gigabytes(layout.bytes)}, {frames}"
+        )
+
+    def add(self, obs: Observation, action: Tensor, step: Step) -> None:
+        """Keep one step of every world: what was acted on, the action, what came of it.
+
+        `obs` is the `step.obs` of the call before. After resetting the environment by hand
+        call `cut` first.
+        """
+        self.record(obs, action, step)
+        self.count()
+
+    def count(self) -> None:
+        """Tell the host that a row was recorded; `add` does."""
+        self._host_rows += 1
+
+    @torch.no_grad()
+    def record(self, obs: Observation, action: Tensor, step: Step) -> None:
+        """Do the device's part of `add`, capturable."""
+        self._check_shapes(obs, action)
+        tables = self._tables
+        place = self._place(tables.rows, self._world)
+        shelf = self._shelf()
+        tables.write_seen(self._shelf_size + place, obs)
+        # The newest arrival waits on the shelf until the next row holds it, or for good.
+        tables.write_seen(shelf, step.final_obs)
+        tables.action.index_copy_(0, place, action.to(self.device))
+        tables.reward.index_copy_(0, place, step.reward.to(self.device))
+        tables.ending.index_copy_(0, place, shelf.int())
+        terminated = step.terminated.to(self.device)
+        tables.terminated.index_copy_(0, shelf, terminated)
+        tables.last.index_copy_(0, shelf, tables.rows.expand_as(shelf))
+        tables.rows.add_(1)
+        self._begin_episodes(terminated | step.truncated.to(self.device))
+
+    @torch.no_grad()
+    def cut(self) -> None:
+        """End every world's episode here, as a time limit would: what follows is unrelated."""
+        shelf = self._shelf()
+        self._begin_episodes(self._tables.last[shelf] >= self._tables.begin[shelf])
+
+    @torch.no_grad()
+    def sample(self, batch: int, generator: torch.Generator) -> Windows:
+        """Draw windows that begin at any step kept, each with the same probability.
+
+        A window ends with its episode or at the newest step; time limits bootstrap from the
+        arrival, terminal states do not. Before the first `add` the result means nothing.
+        """
+        tables = self._tables
+        row, world = self._draw(batch, generator)
+        ending = tables.ending[self._place(row, world)].long()
+        last = tables.last[ending]
+        length = (last - row + 1).clamp(max=self.config.n_step)
+        at_end = row + length > last
+        ahead = torch.minimum(self._ahead, length[:, None] - 1)
+        steps = self._place(row[:, None] + ahead, world[:, None])
+        arrival = self._shelf_size + self._place(row + length, world)
+        return Windows(
+            state=tables.state[self._shelf_size + steps[:, 0]],
+            action=tables.action[steps[:, 0]],
+            task_reward=tables.reward[steps],
+            mask=self._ahead < length[:, None],
+            weight=self._powers[:-1],
+            discount=self._powers[length] * ~(at_end & tables.terminated[ending]),
+            next_state=tables.state[torch.where(at_end, ending, arrival)],
+            steps=steps,
+        )
+
+    @torch.no_grad()
+    def arrival_frames(self, steps: Tensor) -> Tensor:
+        """Frames of the states at which steps arrived, from places such as `Windows.steps`.
+
+        Returns:
+            uint8 (*steps.shape, frame_stack · channels, height, width), oldest channels
+            first; at an episode's start its first frame stands in for those before.
+        """
+        tables = self._tables
+        world = (steps % self.layout.worlds)[..., None]
+        ending = tables.ending[steps].long()[..., None]
+        newest = tables.rows - 1
+        row = newest - (newest - steps // self.layout.worlds) % self.layout.rows
+        seen = torch.maximum((row + 1)[..., None] - self._back, tables.begin[ending])
+        place = self._shelf_size + self._place(seen, world)
+        frames = tables.read_frames(torch.where(seen > tables.last[ending], ending, place))
+        channels, *size = self.layout.frame_shape or (0, 0, 0)
+        return frames.view(*steps.shape, self.config.frame_stack * channels, *size)
+
+    def sample_frames(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Draw arrival frames of any step kept: the discriminator's unlabeled minibatch."""
+        return self.arrival_frames(self._place(*self._draw(batch, generator)))
+
+    def newest_steps(self) -> Tensor:
+        """Places of the last step of every world, int64 (worlds,)."""
+        return self._place(self._tables.rows - 1, self._world)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that is kept, without copying: write it before the next `add`."""
+        return self._tables.held(len(self))
+
+    @torch.no_grad()
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
+        """Go on from where `state_dict` was taken, in place, which captured graphs see."""
+        self._host_rows = restore(self._tables, self.layout, saved)
+        self._count_readable()
+
+    def _place(self, row: Tensor, world: Tensor) -> Tensor:
+        """Where a row of a world lies among the steps."""
+        return row % self.layout.rows * self.layout.worlds + world
+
+    def _shelf(self) -> Tensor:
+        """Where the arrival of each world's present episode lies."""
+        return self._tables.episode % self.layout.endings * self.layout.worlds + self._world
+
+    def _draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Rows and worlds of steps drawn uniformly from all that are readable."""
+        total = self._readable[-1]
+        # Doubles: 24 bits could not name every step of a large ring.
+        fraction = torch.rand(batch, dtype=torch.float64, device=self.device, generator=generator)
+        pick = torch.minimum((fraction * total).long(), total - 1)
+        world = torch.searchsorted(self._readable, pick, right=True)
+        return self._tables.rows + pick - self._readable[world], world
+
+    def _begin_episodes(self, ended: Tensor) -> None:
+        """Give every world that ended its next shelf place; no branches, for capture."""
+        tables = self._tables
+        tables.episode.add_(ended)
+        shelf = self._shelf()
+        begin = torch.where(ended, tables.rows, tables.begin[shelf])
+        tables.begin.index_copy_(0, shelf, begin)
+        # Both are what they were where no episode ended.
+        tables.last.index_copy_(0, shelf, (tables.rows - 1).expand_as(shelf))
+        tables.terminated.index_copy_(0, shelf, torch.zeros_like(ended))
+        self._count_readable()
+
+    def _count_readable(self) -> None:
+        """Steps that may be drawn, summed over worlds; `_draw` searches it."""
+        tables, layout = self._tables, self.layout
+        overwritten = (tables.rows - layout.rows).clamp(min=0)
+        # Of three stacked frames the oldest lies a row before the step.
+        short = (overwritten > 0) * max(0, self.config.frame_stack - 2)
+        oldest = (tables.episode - layout.endings + 1).clamp(min=0) % layout.endings
+        kept_from = tables.begin[oldest * layout.worlds + self._world]
+        first = torch.maximum(overwritten + short, kept_from)
+        torch.cumsum(tables.rows - first, dim=0, out=self._readable)
+
+    def _check_size(self, memory: torch.device) -> None:
+        needed = self.layout.worlds * max(1, self.config.frame_stack - 1)
+        if self.config.capacity < needed:
+            raise InputError(
+                f"capacity must hold a stack of frames of every world, {needed} steps, "
+                f"got {self.config.capacity}; raise it or use fewer worlds"
+            )
+        free = claimable_bytes(memory)
+        if free is not None:
+            self.layout.check_fits(free, HOST if memory.type == "cpu" else str(memory))
+
+    def _check_shapes(self, obs: Observation, action: Tensor) -> None:
+        layout = self.layout
+        expected = (layout.worlds, layout.state_size), (layout.worlds, layout.action_size)
+        found = tuple(obs.state.shape), tuple(action.shape)
+        if found != expected:
+            raise InputError(
+                f"states and actions must have shapes {expected}, got {found}; "
+                "make the replay with the environment's sizes"
+            )
+        seen = None if obs.frames is None else tuple(obs.frames.shape[1:])
+        if layout.frame_shape is not None and seen != tuple(layout.frame_shape):
+            raise InputError(
+                f"frames must have shape {layout.frame_shape}, got {seen}; "
+                "make the environment with cameras=True"
+            )

@@ -1,0 +1,86 @@
+"""Bytes of a replay: counted as they are claimed, refused where they do not fit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pureward.data import layout as layouts
+from pureward.data.layout import HOST, Layout, claimable_bytes
+from pureward.data.replay import Replay, ReplayConfig
+from pureward.errors import InputError
+
+WALKER = Layout(
+    rows=62_500, worlds=16, horizon=1000, state_size=24, action_size=6, frame_shape=(3, 64, 64)
+)
+
+
+def test_bytes_are_those_claimed():
+    replay = Replay(
+        ReplayConfig(capacity=640),
+        worlds=8,
+        horizon=30,
+        state_size=5,
+        action_size=2,
+        frame_shape=(3, 8, 8),
+    )
+    claimed = sum(table.nbytes for table in replay._tables.held(640).values())
+    counters = replay._tables.episode.nbytes + replay._tables.rows.nbytes
+    assert replay.layout.bytes == claimed - counters
+
+
+def test_a_million_walker_steps_are_the_frames():
+    assert WALKER.steps == 1_000_000
+    assert 12.28e9 < WALKER.frames_bytes < 12.31e9, "states and frames are kept once"
+    assert WALKER.numbers_bytes < 0.14e9
+
+
+@given(st.integers(0, 13 * 10**9))
+def test_the_largest_capacity_fits_and_one_row_more_does_not(free):
+    steps = WALKER.largest(free)
+    if steps:
+        assert replace(WALKER, rows=steps // 16).bytes <= free
+    if steps < WALKER.steps:
+        assert replace(WALKER, rows=steps // 16 + 1).bytes > free
+
+
+def test_a_ring_that_does_not_fit_is_refused_with_one_that_does():
+    steps = WALKER.largest(5 * 10**9)
+    with pytest.raises(InputError, match=rf"needs 12.43 GB .* capacity={steps} fits, or .*'host'"):
+        WALKER.check_fits(5 * 10**9, "cuda:0")
+    WALKER.check_fits(WALKER.bytes, "cuda:0")
+    with pytest.raises(InputError) as refusal:
+        WALKER.check_fits(5 * 10**9, HOST)
+    assert "storage" not in str(refusal.value), "the frames would be there already"
+
+
+def test_a_replay_asks_for_the_memory_that_is_free(monkeypatch):
+    monkeypatch.setattr("pureward.data.replay.claimable_bytes", lambda device: 10_000)
+    sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
+    with pytest.raises(InputError, match="1,000,000 steps .* host memory has 0.00 GB"):
+        Replay(ReplayConfig(), **sizes)
+    Replay(ReplayConfig(capacity=100), **sizes)
+
+
+def test_the_line_for_the_log_says_steps_and_bytes():
+    sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
+    assert Replay(ReplayConfig(capacity=2000), **sizes).describe() == (
+        "replay of 2,000 steps (1,000 rows × 2 worlds) on cpu: 0.00 GB, no frames"
+    )
+
+
+def test_free_memory_is_read_from_the_machine_and_its_container(tmp_path: Path):
+    (tmp_path / "meminfo").write_text("MemTotal: 99 kB\nMemAvailable:    12 kB\n")
+    assert layouts._machine_free(tmp_path / "meminfo") == 12 * 1024
+    assert layouts._machine_free(tmp_path / "none") is None
+    assert layouts._group_free(tmp_path) is None
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("40\n")
+    assert layouts._group_free(tmp_path) is None
+    (tmp_path / "memory.max").write_text("100\n")
+    assert layouts._group_free(tmp_path) == 60
+    known = claimable_bytes(torch.device("cpu"))
+    assert known is None or known > 0
