@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import tyro
 from torch import Tensor
 
 from pureward.reward import augment as augmentation
@@ -283,4 +282,6 @@ def guarded(name: str, call: Callable[[], object]) -> object:
 
 
 if __name__ == "__main__":
+    import tyro
+
     main(tyro.cli(Args))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from torch import Tensor
 
 from pureward.reward.fused import tiles, trunk
@@ -144,6 +143,8 @@ def search(batch: int, budget_seconds: float) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    import tyro
+
     arguments = tyro.cli(Args)
     found = search(arguments.batch, arguments.budget_seconds)
     arguments.out.mkdir(parents=True, exist_ok=True)

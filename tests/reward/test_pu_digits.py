@@ -23,7 +23,9 @@ def test_resampled_sets_do_not_overlap_and_have_the_stated_prior():
     digits = benchmark()
     split = digits.resample("scikit-learn digits", 0)
     images, is_positive = digits.digits("scikit-learn digits")
-    label_of = {bytes(i.numpy().tobytes()): bool(p) for i, p in zip(images, is_positive)}
+    label_of = {
+        bytes(i.numpy().tobytes()): bool(p) for i, p in zip(images, is_positive, strict=True)
+    }
 
     def keys(rows: torch.Tensor) -> list[bytes]:
         return [row.numpy().tobytes() for row in rows]

@@ -20,8 +20,9 @@ from pureward.errors import InputError
 # Rec. 601 luma, the grey that contrast is measured about.
 LUMA = (0.299, 0.587, 0.114)
 PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
-# The colour arithmetic passes over its data some thirty times; this many values fit a cache.
-CPU_CHUNK_VALUES = 16 * 3 * 64 * 64
+# The colour arithmetic passes over its data some forty times. Smaller chunks stay in cache, but
+# every pass of every chunk costs its threads a meeting.
+CPU_CHUNK_VALUES = 64 * 3 * 64 * 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,9 +176,8 @@ def _distorted(frames: Tensor, drawn: AugmentDraw, config: AugmentConfig) -> Ten
     x = frames.to(torch.float32)
     if config.flip or config.crop < 1:
         x = moved(x, drawn, config.crop)
-    x = x.div_(255)
     batch, channels, height, width = x.shape
-    images = x.view(batch, channels // 3, 3, height, width)
+    images = x.div_(255).view(batch, channels // 3, 3, height, width)
     if config.brightness > 0:
         images = images.add_(_per_sample(drawn, "brightness")).clamp_(0, 1)
     if config.contrast != (1.0, 1.0):
@@ -221,32 +221,35 @@ def with_contrast(images: Tensor, factor: Tensor) -> Tensor:
     """Scale distances from the mean grey of each image (batch, k, 3, height, width)."""
     red, green, blue = images.mean((-2, -1), keepdim=True).split(1, dim=2)
     grey = LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
-    return images.mul_(factor).add_(grey * (1 - factor)).clamp_(0, 1)
+    return torch.addcmul(grey * (1 - factor), images, factor).clamp_(0, 1)
 
 
 def recoloured(images: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
     """Scale saturation and turn hue in HSV, which keeps the largest channel.
 
     With v the largest channel and c = v − smallest, saturation c/v may at most reach 1, so
-    the new chroma is min(factor·c, v). Hue h in sextants puts each channel at v minus a
-    share of the chroma that is piecewise linear in h.
+    the new chroma is min(factor·c, v). Hue in sextants puts each channel at v minus a share
+    of the chroma that is piecewise linear in it: 2 − |h − 3| for red, |h − 2| − 1 for
+    green, |h − 4| − 1 for blue, clipped to [0, 1].
     """
     red, green, blue = images.unbind(2)
-    saturation, hue = saturation.squeeze(2), hue.squeeze(2)
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)
-    per_chroma = chroma.clamp(min=1e-12).reciprocal_()
-    sextant = torch.where(
-        green >= blue, (blue - red).mul_(per_chroma).add_(2), (red - green).mul_(per_chroma).add_(4)
-    )
-    red_leads = (red >= green) & (red >= blue)
-    sextant = torch.where(red_leads, (green - blue).mul_(per_chroma), sextant)
-    sextant = sextant.add_(hue * 6)
+    green_leads = torch.add(blue - red, chroma, alpha=2)
+    blue_leads = torch.add(red - green, chroma, alpha=4)
+    hue_times_chroma = torch.where(green >= blue, green_leads, blue_leads)
+    hue_times_chroma = torch.where(value == red, green - blue, hue_times_chroma)
+    sextant = hue_times_chroma.div_(chroma.clamp(min=1e-12)).add_(6 * hue.squeeze(2))
     sextant = sextant.sub_((sextant / 6).floor_(), alpha=6)
-    chroma = torch.minimum(chroma * saturation, value)
-    out = torch.empty_like(images)
-    # Share of the chroma missing from red, green, blue: 0 in the two sextants where it leads.
-    out[:, :, 0] = (sextant - 3).abs_().neg_().add_(2)
-    out[:, :, 1] = (sextant - 2).abs_().sub_(1)
-    out[:, :, 2] = sextant.sub_(4).abs_().sub_(1)
-    return out.clamp_(0, 1).mul_(chroma.unsqueeze(2)).neg_().add_(value.unsqueeze(2))
+    chroma = torch.minimum(chroma.mul_(saturation.squeeze(2)), value)
+    centre, sign, bias = _hue_constants(images.device)
+    missing = torch.addcmul(bias, (sextant.unsqueeze(2) - centre).abs_(), sign).clamp_(0, 1)
+    return torch.addcmul(value.unsqueeze(2), missing, chroma.unsqueeze(2), value=-1)
+
+
+@lru_cache(maxsize=16)
+def _hue_constants(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Centre, sign and bias of the piecewise linear shares, for red, green and blue."""
+    rows = torch.tensor([[3.0, 2.0, 4.0], [-1.0, 1.0, 1.0], [2.0, -1.0, -1.0]], device=device)
+    centre, sign, bias = rows.view(3, 3, 1, 1)
+    return centre, sign, bias
