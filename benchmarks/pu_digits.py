@@ -38,9 +38,9 @@ class Args:
     """Times each data set is split anew."""
     epochs: int = 100
     """Passes over the unlabeled."""
-    batch: int = 1000
-    """Unlabeled samples a step; positives in proportion."""
-    learning_rate: float = 1e-3
+    steps: int = 8
+    """Steps an epoch, each on a share of the unlabeled and as large a share of the positives."""
+    learning_rate: float = 2e-4
     """Of Adam."""
     threads: int = 2
     """CPU threads."""
@@ -111,8 +111,8 @@ def train(split: Split, risk: RiskFunction, args: Args, seed: int) -> list[float
     accuracy = []
     for _ in range(args.epochs):
         order = torch.randperm(len(split.unlabeled), generator=rng)
-        for rows in order.split(args.batch):
-            count = max(1, len(rows) * len(split.positive) // len(split.unlabeled))
+        for rows in order.chunk(args.steps):
+            count = len(split.positive) // args.steps
             chosen = torch.randint(len(split.positive), (count,), generator=rng)
             both = network(torch.cat([split.positive[chosen], split.unlabeled[rows]])).squeeze(1)
             optimizer.zero_grad()
