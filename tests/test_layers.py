@@ -14,8 +14,9 @@ ROWS = [
     {"tasks"},
     {"env"},
     {"reward", "agent", "data", "vector", "picture"},
-    {"purl", "probe", "show"},
+    {"purl", "probe"},
     {"run"},
+    {"show"},
     {"paper"},
     {"cli"},
 ]

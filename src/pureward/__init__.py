@@ -17,8 +17,12 @@ _PUBLIC = {
     "load_reward": "pureward.reward.saved",
     "make": "pureward.env",
     "make_vec": "pureward.vector",
+    "RunConfig": "pureward.run.config",
+    "preset": "pureward.run.presets",
+    "train": "pureward.run.loop",
     "InputError": "pureward.errors",
     "SimulationError": "pureward.errors",
+    "TrainingError": "pureward.errors",
 }
 
 __all__ = [*sorted(_PUBLIC), "__version__", "risk"]

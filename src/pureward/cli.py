@@ -2,12 +2,17 @@
 """The command line: one function a verb."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from pureward.errors import InputError, SimulationError
+from pureward.errors import InputError, SimulationError, TrainingError
+from pureward.run.config import RunConfig, read_config
+from pureward.run.directory import RunDirectory
+from pureward.run.presets import preset
 
 Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 
@@ -70,6 +75,81 @@ def show(
     print(f"  {shown.sheet}\n  {shown.video}")
 
 
+@dataclass(frozen=True)
+class _Start:
+    """What must be known of an expert's arguments before their defaults are."""
+
+    task: Task = "walker"
+    preset: str = "fast"
+    resume: bool = False
+    out: str = RunConfig.out
+
+
+def _expert(arguments: list[str]) -> Callable[..., None]:
+    """The verb `expert`, its defaults those of the preset or of the run to be resumed."""
+    start, _ = tyro.cli(_Start, args=arguments, return_unknown_args=True, add_help=False)
+    saved = RunDirectory(Path(start.out))
+    defaults = read_config(saved) if start.resume else preset(start.task, start.preset)
+
+    def expert(
+        config: Annotated[RunConfig, tyro.conf.OmitArgPrefixes] = defaults,
+        preset: Literal["fast", "paper"] = "fast",
+        resume: bool = False,
+    ) -> None:
+        """Train an expert: D4PG on the task's own reward, policies kept from beginning to end.
+
+        For example: pureward expert reach --out runs/reach
+        then: pureward evaluate runs/reach, and pureward show reach --policy runs/reach
+
+        Args:
+            config: all settings.
+            preset: settings to start from: "fast" for one GPU or a laptop, "paper" to the
+                letter of the paper's tables. Every other setting can be changed.
+            resume: go on from the newest checkpoint of the run directory.
+        """
+        from pureward.run.loop import train
+
+        result = train(config, resume=resume)
+        print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
+        if result.evaluation:
+            print(_told(result.evaluation))
+
+    return expert
+
+
+def _told(evaluation: dict[str, float]) -> str:
+    return (
+        f"greedy return {evaluation['return']:.1f} ± {evaluation['return_ci95']:.1f} (95%), from "
+        f"{evaluation['return_min']:.1f} to {evaluation['return_max']:.1f}; solved "
+        f"{evaluation['success']:.0%} of {evaluation['episodes']:.0f} episodes"
+    )
+
+
+def evaluate(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    episodes: int = 100,
+    device: str = "auto",
+    seed: int = 0,
+) -> None:
+    """Evaluate the policy of a run greedily over whole episodes.
+
+    Args:
+        run: a run directory.
+        episodes: how many episodes, all at once.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+        seed: of the episodes' first states.
+    """
+    from pureward.env import find_device, make
+    from pureward.run.evaluate import evaluate as judge
+    from pureward.run.policy import load_policy
+
+    place = find_device(device)
+    policy = load_policy(run, device=str(place))
+    env = make(policy.config.task, episodes, str(place))
+    told = judge(env, policy.act, seed=seed).summary()
+    print(f"{run} at {policy.env_steps:,} env steps: {_told(told)}")
+
+
 def demo(out: Path = Path("demo")) -> None:
     """See the simulation at work: a batch of points and a batch of walkers.
 
@@ -83,8 +163,15 @@ def demo(out: Path = Path("demo")) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends in one sentence and exit code 2."""
-    verbs = {"tasks": tasks, "show": show, "demo": demo}
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        verbs = {
+            "tasks": tasks,
+            "show": show,
+            "expert": _expert(arguments[1:] if arguments[:1] == ["expert"] else []),
+            "evaluate": evaluate,
+            "demo": demo,
+        }
         tyro.extras.subcommand_cli_from_dict(
             verbs,
             prog="pureward",
@@ -94,9 +181,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
     except InputError as error:
         sys.exit(_complain(error, 2))
-    except SimulationError as error:
-        sys.exit(_complain(error, 1))
-    except OSError as error:
+    except (SimulationError, TrainingError, OSError) as error:
         sys.exit(_complain(error, 1))
 
 

@@ -12,3 +12,7 @@ class InputError(ValueError):
 
 class SimulationError(RuntimeError):
     """The simulation cannot be trusted any more: a number is none, or a buffer overflowed."""
+
+
+class TrainingError(RuntimeError):
+    """Learning cannot go on: a loss or a weight is not a number any more."""

@@ -54,19 +54,18 @@ def test_reach_is_solved_by_going_home():
         step = env.step(-4.0 * obs.state[:, :2] - obs.state[:, 2:])
         obs = step.obs
     assert step.success.all()
-    assert (step.reward == 1).all()
+    assert (step.reward > 0.99).all()
 
 
 def test_reach_reward_by_hand():
     env = pureward.make("reach", 2, "cpu")
     state = env.engine.state
-    # On the rim of the target the reward is 1; a whole margin (0.29) outside it, 0.1.
-    state.qpos[:] = torch.tensor([[0.03, 0.04], [0.34, 0.0]], dtype=torch.float64)
+    # A whole margin (0.29) away the reward is 0.1, on the target's rim (0.05) 0.1^(0.05/0.29)^2.
+    state.qpos[:] = torch.tensor([[0.03, 0.04], [0.29, 0.0]], dtype=torch.float64)
     env.engine.refresh()
     reward = env.task.reward(state)
-    torch.testing.assert_close(
-        reward, torch.tensor([1.0, 0.1], dtype=torch.float64), atol=1e-9, rtol=0
-    )
+    expected = torch.tensor([0.1 ** (0.05 / 0.29) ** 2, 0.1], dtype=torch.float64)
+    torch.testing.assert_close(reward, expected, atol=1e-9, rtol=0)
     assert env.task.success(state).tolist() == [True, False]
 
 

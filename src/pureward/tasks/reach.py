@@ -44,8 +44,8 @@ def observe(state: State) -> Tensor:
 
 
 def reward(state: State) -> Tensor:
-    """One on the target, falling smoothly with distance over the whole arena."""
-    return gaussian(distance(state) - TARGET_RADIUS, margin=ARENA)
+    """One at the target's centre, falling smoothly with distance over the whole arena."""
+    return gaussian(distance(state), margin=ARENA)
 
 
 def success(state: State) -> Tensor:

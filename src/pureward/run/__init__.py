@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs: configuration, the training loop, checkpoints, logs, evaluation."""

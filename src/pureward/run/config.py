@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run is: one frozen dataclass, the same on the command line, in Python and on disk."""
+
+import json
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Annotated, Any
+
+import tyro
+
+from pureward.agent.d4pg import D4PGConfig
+from pureward.agent.exploration import ExplorationConfig
+from pureward.data.replay import ReplayConfig
+from pureward.errors import InputError
+from pureward.files import write_json
+from pureward.reward.methods import method_named
+from pureward.run.directory import RunDirectory
+from pureward.tasks import find_task
+
+# A resumed run may go on for longer, or elsewhere; all else is as it began.
+_MAY_CHANGE = {"out", "env_steps", "budget_seconds", "device", "videos"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """All settings of a run."""
+
+    task: Annotated[str, tyro.conf.Positional] = "walker"
+    """A name that `pureward tasks` lists."""
+    method: str = "truth"
+    """Where rewards come from; "truth" is the task's own."""
+    out: str = "runs/latest"
+    """The run directory."""
+    seed: int = 0
+    """Of weights, first states, exploration and sampling."""
+    device: str = "auto"
+    """"auto" (CUDA where there is one), "cpu" or "cuda"."""
+    worlds: int = 1024
+    """Environments that step together."""
+    env_steps: int = 10_000_000
+    """Control steps to collect, of all worlds together."""
+    budget_seconds: float = 0.0
+    """Stop with a checkpoint after so long; 0 sets no limit."""
+    warmup_steps: int = 50_000
+    """Env steps of random actions before learning begins."""
+    updates_per_step: int = 4
+    """Learner updates with each control step of the batch."""
+    batch: int = 2048
+    """Windows in an update."""
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    """How much is kept and how windows look."""
+    agent: D4PGConfig = field(default_factory=D4PGConfig)
+    """The policy and its critic."""
+    exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
+    """Noise on the collecting policy's actions."""
+    log_every: int = 100_000
+    """Env steps between lines of training metrics."""
+    evaluate_every: int = 500_000
+    """Env steps between greedy evaluations; 0 evaluates at the end only."""
+    evaluate_episodes: int = 100
+    """Episodes of an evaluation."""
+    checkpoint_every: int = 1_000_000
+    """Env steps between checkpoints."""
+    keep_checkpoints: int = 2
+    """Newest checkpoints kept; the best is kept besides."""
+    save_replay: bool = True
+    """Whether checkpoints hold the replay; without it a resumed run refills it."""
+    snapshot_every: int = 500_000
+    """Env steps between kept policies, small, from the whole course of learning; 0 for none."""
+    videos: bool = False
+    """Film a few worlds at each evaluation."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run, before anything is built."""
+        find_task(self.task)
+        if method_named(self.method).reward != "truth":
+            raise InputError(
+                f"method {self.method!r} needs the training of learned rewards, which runs do not "
+                "have yet; use method='truth'"
+            )
+        least = {
+            **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),
+            **dict.fromkeys(("log_every", "checkpoint_every", "keep_checkpoints"), 1),
+            **dict.fromkeys(("evaluate_every", "snapshot_every", "warmup_steps"), 0),
+            **dict.fromkeys(("evaluate_episodes",), 1),
+        }
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise InputError(
+                    f"{name} must be at least {low}, got {getattr(self, name)}; raise it"
+                )
+        if self.replay.capacity < self.worlds:
+            raise InputError(
+                f"the replay must hold a step of each world, got a capacity of "
+                f"{self.replay.capacity} for {self.worlds} worlds; raise replay.capacity"
+            )
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether the reward looks at images."""
+        return method_named(self.method).reward != "truth"
+
+
+def to_json(config: RunConfig) -> dict[str, Any]:
+    """The settings as plain values."""
+    return json.loads(json.dumps(asdict(config)))
+
+
+def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
+    """The settings that `to_json` wrote."""
+    known = {each.name: each for each in fields(kind)}
+    unknown = set(values) - set(known)
+    if unknown:
+        raise InputError(
+            f"unknown settings {sorted(unknown)} in a saved {kind.__name__}; "
+            "use the version of pureward that wrote it"
+        )
+    defaults = kind()
+    parts: dict[str, Any] = {}
+    for name, value in values.items():
+        default = getattr(defaults, name)
+        if is_dataclass(default):
+            value = from_json(value, type(default))
+        elif isinstance(default, tuple):
+            value = tuple(value)
+        parts[name] = value
+    return kind(**parts)
+
+
+def read_config(directory: RunDirectory) -> RunConfig:
+    """The settings of the run in a directory."""
+    try:
+        return from_json(json.loads(directory.config.read_text()))
+    except FileNotFoundError as error:
+        raise InputError(
+            f"a run directory holds config.json, and {directory.path} has none; check the path"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{directory.config} cannot be read: {error}") from error
+
+
+def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
+    """Begin a run in a directory, or see that going on there means the same run."""
+    if directory.config.exists() != resume:
+        raise InputError(
+            f"{directory.path} holds no run to resume; leave out --resume to begin one"
+            if resume
+            else f"{directory.path} holds a run already; pass --resume to go on with it or "
+            "choose another directory"
+        )
+    if resume:
+        _check_same(read_config(directory), config)
+    write_json(directory.config, to_json(config))
+
+
+def _check_same(before: RunConfig, now: RunConfig) -> None:
+    same = replace(now, **{name: getattr(before, name) for name in _MAY_CHANGE})
+    old, new = to_json(before), to_json(same)
+    changed = [name for name in old if old[name] != new[name]]
+    if changed:
+        told = ", ".join(f"{name} {old[name]} → {new[name]}" for name in changed)
+        raise InputError(
+            f"a resumed run keeps its settings, got {told}; "
+            f"only {', '.join(sorted(_MAY_CHANGE))} may change"
+        )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run directory: the unit of everything, held by one process at a time."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pureward.errors import InputError
+from pureward.files import write_json
+
+
+class RunDirectory:
+    """Names the files of a run and keeps a second process out of them."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.config = path / "config.json"
+        self.status = path / "status.json"
+        self.metrics = path / "metrics.jsonl"
+        self.checkpoints = path / "checkpoints"
+        self.snapshots = path / "snapshots"
+        self.videos = path / "videos"
+        self.events = path / "tensorboard"
+        self._lock: int | None = None
+
+    def __enter__(self) -> "RunDirectory":
+        """Take the directory, or say who has it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(lock, 32).decode() or "unknown"
+            os.close(lock)
+            raise InputError(
+                f"one process at a time may use a run directory, and {self.path} is in use "
+                f"(process {holder}); wait for it or choose another directory"
+            ) from error
+        os.ftruncate(lock, 0)
+        os.write(lock, str(os.getpid()).encode())
+        self._lock = lock
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go; the kernel does the same when the process is killed."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def write_status(self, state: str, **facts: Any) -> None:
+        """Say how the run stands: running, finished, interrupted or failed."""
+        write_json(self.status, {"state": state, **facts})
+
+    def read_status(self) -> dict[str, Any]:
+        """How the run stands; empty before its first word."""
+        return json.loads(self.status.read_text()) if self.status.exists() else {}

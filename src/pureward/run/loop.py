@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collect, learn, evaluate: one process, one device, and nothing lost when it stops."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from pureward.env import make
+from pureward.run import checkpoint
+from pureward.run.config import RunConfig, write_config
+from pureward.run.directory import RunDirectory
+from pureward.run.evaluate import evaluate, film
+from pureward.run.learner import Learner
+from pureward.run.log import MetricsLog
+from pureward.run.policy import write_snapshot
+from pureward.run.stopping import StopSignal
+
+_FILMED_WORLDS = 4
+# Evaluation draws its own first states, the same at every evaluation of a run.
+_EVALUATION_SEED = 1_000_003
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a run ended."""
+
+    path: Path
+    state: str
+    """ "finished", or "interrupted" by a signal or by its time budget."""
+    env_steps: int
+    evaluation: dict[str, float]
+    """The last evaluation's summary; empty if there was none."""
+
+
+def train(config: RunConfig, *, resume: bool = False) -> RunResult:
+    """Train as configured in `config.out`; with `resume`, go on from its newest checkpoint."""
+    with RunDirectory(Path(config.out)) as directory, StopSignal() as stop:
+        saved = _open(directory, config, resume)
+        try:
+            return _Run(config, directory, saved).to_the_end(stop)
+        except BaseException as error:
+            directory.write_status("failed", error=f"{type(error).__name__}: {error}")
+            raise
+
+
+def _open(directory: RunDirectory, config: RunConfig, resume: bool) -> checkpoint.Checkpoint | None:
+    write_config(directory, config, resume)
+    if not resume:
+        return None
+    directory.checkpoints.mkdir(exist_ok=True)
+    return checkpoint.read_newest(directory.checkpoints)
+
+
+class _Run:
+    """The state of a run between two steps, and how it goes on."""
+
+    def __init__(
+        self, config: RunConfig, directory: RunDirectory, saved: checkpoint.Checkpoint | None
+    ):
+        self.config = config
+        self.directory = directory
+        self.env = make(
+            config.task,
+            config.worlds,
+            config.device,
+            seed=config.seed,
+            cameras=config.needs_frames,
+            stagger=True,
+        )
+        self.learner = Learner(config, self.env)
+        self.judge = make(config.task, config.evaluate_episodes, config.device)
+        self.obs = self.env.reset()
+        self.control_steps = 0
+        self.seconds = 0.0
+        self.evaluation: dict[str, float] = {}
+        self.evaluated_at = -1
+        self.episode_return = torch.zeros(self.env.worlds, device=self.env.device)
+        self.finished_return = torch.zeros((), device=self.env.device)
+        self.finished_count = torch.zeros((), device=self.env.device)
+        facts = self._restore(saved) if saved else {}
+        self.log = MetricsLog(
+            directory.metrics,
+            directory.events,
+            offset=facts.get("metrics_bytes", 0),
+            step=self.env_steps,
+        )
+
+    @property
+    def env_steps(self) -> int:
+        return self.control_steps * self.config.worlds
+
+    def to_the_end(self, stop: StopSignal) -> RunResult:
+        config, began = self.config, time.monotonic()
+        self.directory.write_status("running", env_steps=self.env_steps)
+        print(self.learner.replay.describe())
+        if self.control_steps == 0:
+            self._snapshot()
+            self._checkpoint()
+        with self.log, self._progress() as bar:
+            while self.env_steps < config.env_steps and not stop.asked:
+                self._step()
+                bar.update(config.worlds)
+                self._due(config.log_every, self._log)
+                self._due(config.snapshot_every, self._snapshot)
+                self._due(config.evaluate_every, lambda: self._evaluate(bar))
+                self._due(config.checkpoint_every, self._checkpoint)
+                if config.budget_seconds and time.monotonic() - began > config.budget_seconds:
+                    break
+            finished = self.env_steps >= config.env_steps
+            if finished and self.evaluated_at != self.env_steps:
+                self._evaluate(bar)
+            self._snapshot()
+            self._checkpoint()
+        state = "finished" if finished else "interrupted"
+        self.directory.write_status(state, env_steps=self.env_steps, **self.evaluation)
+        return RunResult(
+            path=self.directory.path,
+            state=state,
+            env_steps=self.env_steps,
+            evaluation=self.evaluation,
+        )
+
+    def _step(self) -> None:
+        """One control step of every world, and the updates that go with it."""
+        began = time.monotonic()
+        action = self.learner.act(self.obs.state, explore_only=self._warming_up)
+        step = self.env.step(action)
+        self.learner.replay.add(self.obs, action, step)
+        self.obs = step.obs
+        self._count_returns(step.reward, step.truncated | step.terminated)
+        self.control_steps += 1
+        if not self._warming_up:
+            self.learner.learn()
+        self.seconds += time.monotonic() - began
+
+    @property
+    def _warming_up(self) -> bool:
+        return self.env_steps < self.config.warmup_steps
+
+    def _count_returns(self, reward: Tensor, ended: Tensor) -> None:
+        """Sum up the task's reward of the episodes that end, on the device."""
+        self.episode_return += reward
+        self.finished_return += (self.episode_return * ended).sum()
+        self.finished_count += ended.sum()
+        self.episode_return *= ~ended
+
+    def _due(self, every: int, act: Callable[[], Any]) -> None:
+        """Act when this step crossed a multiple of so many env steps."""
+        if every and self.env_steps // every > (self.env_steps - self.config.worlds) // every:
+            act()
+
+    def _log(self) -> None:
+        values = self.learner.read_metrics()
+        count = float(self.finished_count)
+        if count:
+            values["return"] = float(self.finished_return) / count
+        self.finished_return.zero_()
+        self.finished_count.zero_()
+        values["updates"] = self.learner.updates
+        values["seconds"] = self.seconds
+        self.log.write("train", self.env_steps, values)
+
+    def _evaluate(self, bar: tqdm) -> None:
+        greedy = self.learner.agent.act
+        result = evaluate(self.judge, greedy, seed=self.config.seed + _EVALUATION_SEED)
+        self.evaluation = result.summary()
+        self.evaluated_at = self.env_steps
+        values = self.evaluation | {"updates": self.learner.updates, "seconds": self.seconds}
+        self.log.write("eval", self.env_steps, values)
+        bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
+        if self.config.videos:
+            stage = make(self.config.task, _FILMED_WORLDS, self.config.device, cameras=True)
+            path = self.directory.videos / f"step-{self.env_steps:012d}.mp4"
+            film(stage, greedy, path, seed=self.config.seed)
+
+    def _snapshot(self) -> None:
+        write_snapshot(self.directory.snapshots, self.env_steps, self.learner.agent)
+
+    def _progress(self) -> tqdm:
+        return tqdm(
+            total=self.config.env_steps,
+            initial=self.env_steps,
+            desc=f"{self.config.task} {self.config.method}",
+            unit="step",
+            unit_scale=True,
+            smoothing=0.05,
+        )
+
+    def _checkpoint(self) -> None:
+        """Everything there is to go on from; refuses to keep numbers that are none."""
+        self.learner.check()
+        self.env.check()
+        tensors = {
+            **checkpoint.flattened("learner", self.learner.state_dict()),
+            **checkpoint.flattened("env", self.env.state_dict()),
+            "episode_return": self.episode_return,
+            "finished_return": self.finished_return,
+            "finished_count": self.finished_count,
+        }
+        facts = {
+            "control_steps": self.control_steps,
+            "seconds": self.seconds,
+            "evaluation": self.evaluation,
+            "metrics_bytes": self.log.offset(),
+        }
+        folder = self.directory.checkpoints
+        path = checkpoint.write(folder, self.env_steps, tensors, facts)
+        if self.evaluation:
+            checkpoint.mark_best(folder, path, self.evaluation["return"])
+        checkpoint.prune(folder, self.config.keep_checkpoints)
+
+    def _restore(self, saved: checkpoint.Checkpoint) -> dict[str, Any]:
+        tensors, facts = saved.tensors, saved.facts
+        self.learner.load_state_dict(checkpoint.under("learner", tensors))
+        self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
+        for name in ("episode_return", "finished_return", "finished_count"):
+            getattr(self, name).copy_(tensors[name])
+        self.control_steps = facts["control_steps"]
+        self.seconds = facts["seconds"]
+        self.evaluation = facts["evaluation"]
+        return facts

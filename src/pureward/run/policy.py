@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies on disk: small snapshots from the whole course of a run, and reading them back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from pureward.agent.d4pg import D4PG
+from pureward.errors import InputError
+from pureward.files import whole_file
+from pureward.run.config import RunConfig, read_config
+from pureward.run.directory import RunDirectory
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedPolicy:
+    """A greedy policy read from a run."""
+
+    config: RunConfig
+    env_steps: int
+    act: Callable[[Tensor], Tensor]
+
+
+def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
+    """Keep the policy as it is now."""
+    tensors = {f"actor.{name}": t for name, t in agent.actor.state_dict().items()}
+    if agent.normaliser is not None:
+        tensors |= {f"normaliser.{name}": t for name, t in agent.normaliser.state_dict().items()}
+    with whole_file(folder / f"step-{env_steps:012d}.safetensors") as partial:
+        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, partial)
+
+
+def snapshots(run: Path) -> list[Path]:
+    """The policies a run has kept, oldest first."""
+    return sorted(RunDirectory(run).snapshots.glob("step-*.safetensors"))
+
+
+def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
+    """The policy of a run: a snapshot of it, by default the last."""
+    directory = RunDirectory(run)
+    config = read_config(directory)
+    kept = snapshots(run)
+    if snapshot is None and not kept:
+        raise InputError(f"{run} has kept no policy yet; let it run for a while")
+    path = snapshot or kept[-1]
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"policy {path} cannot be read ({error}); choose another of {run}/snapshots"
+        ) from error
+    first, last = (tensors[name] for name in _ends(tensors))
+    agent = D4PG(config.agent, state_size=first.shape[1], action_size=last.shape[0], device=device)
+    _load(agent, tensors, path)
+    return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=agent.act)
+
+
+def _ends(tensors: dict[str, Tensor]) -> tuple[str, str]:
+    """Names of the actor's first and last weight matrices."""
+    matrices = [name for name, t in tensors.items() if name.startswith("actor.") and t.dim() == 2]
+    ordered = sorted(matrices)
+    return ordered[0], ordered[-1]
+
+
+def _load(agent: D4PG, tensors: dict[str, Tensor], path: Path) -> None:
+    modules: dict[str, torch.nn.Module | None] = {
+        "actor": agent.actor,
+        "normaliser": agent.normaliser,
+    }
+    for part, module in modules.items():
+        if module is None:
+            continue
+        own = {
+            name.removeprefix(f"{part}."): t
+            for name, t in tensors.items()
+            if name.startswith(f"{part}.")
+        }
+        try:
+            module.load_state_dict(own)
+        except RuntimeError as error:
+            raise InputError(
+                f"policy {path} does not fit the run's agent settings; "
+                "use the config.json it was trained with"
+            ) from error

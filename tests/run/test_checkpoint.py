@@ -1,0 +1,114 @@
+"""Checkpoints: whole or not there, the newest found, the best spared."""
+
+import json
+import os
+import shutil
+
+import pytest
+import torch
+
+from pureward.errors import InputError
+from pureward.files import PARTIAL
+from pureward.run import checkpoint
+
+TENSORS = {"a/weight": torch.arange(6.0).view(2, 3).T, "count": torch.tensor(7)}
+
+
+def test_what_was_written_is_read_back(tmp_path):
+    path = checkpoint.write(tmp_path, 40, TENSORS, {"seconds": 1.5})
+    newest = checkpoint.read_newest(tmp_path)
+    assert newest is not None
+    assert newest.path == path
+    assert newest.facts["seconds"] == 1.5
+    assert newest.facts["step"] == 40
+    assert newest.tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(newest.tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_no_checkpoint_is_none(tmp_path):
+    assert checkpoint.read_newest(tmp_path) is None
+
+
+def damage_nothing_published(path):
+    path.rename(path.with_name(PARTIAL + path.name))
+
+
+def damage_truncated_tensors(path):
+    os.truncate(path / "state.safetensors", 20)
+
+
+def damage_missing_facts(path):
+    (path / "facts.json").unlink()
+
+
+def damage_half_facts(path):
+    (path / "facts.json").write_text('{"format": 1, ')
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_nothing_published,
+        damage_truncated_tensors,
+        damage_missing_facts,
+        damage_half_facts,
+    ],
+)
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, damage):
+    whole = checkpoint.write(tmp_path, 1, TENSORS, {})
+    damage(checkpoint.write(tmp_path, 2, TENSORS, {}))
+    assert checkpoint.read_newest(tmp_path).path == whole
+
+
+def test_a_failed_write_keeps_the_one_before(tmp_path, monkeypatch):
+    whole = checkpoint.write(tmp_path, 1, TENSORS, {})
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.write(tmp_path, 2, TENSORS, {})
+    assert [path.name for path in tmp_path.iterdir()] == [whole.name]
+    assert checkpoint.read_newest(tmp_path).path == whole
+
+
+def test_the_same_step_may_be_written_again(tmp_path):
+    checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
+    checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 2
+
+
+def test_pruning_keeps_the_newest_and_the_best(tmp_path):
+    for step, score in ((1, 0.0), (2, 9.0), (3, 5.0), (4, 6.0), (5, 7.0)):
+        path = checkpoint.write(tmp_path, step, TENSORS, {})
+        checkpoint.mark_best(tmp_path, path, score)
+    (tmp_path / f"{PARTIAL}step-6").mkdir()
+    checkpoint.prune(tmp_path, keep=2)
+    left = {int(path.name.split("-")[1]) for path in tmp_path.glob("step-*")}
+    assert left == {2, 4, 5}
+    assert checkpoint.best(tmp_path).name.endswith("2")
+    assert checkpoint.best_score(tmp_path) == 9.0
+    assert not list(tmp_path.glob(f"{PARTIAL}*"))
+    shutil.rmtree(checkpoint.best(tmp_path))
+    assert checkpoint.best(tmp_path) is None
+
+
+def test_another_format_is_refused_in_a_sentence(tmp_path):
+    path = checkpoint.write(tmp_path, 1, TENSORS, {})
+    facts = json.loads((path / "facts.json").read_text())
+    (path / "facts.json").write_text(json.dumps({**facts, "format": 99}))
+    with pytest.raises(InputError, match="has format 99, this version reads 1"):
+        checkpoint.read(path)
+
+
+def test_a_pickle_in_disguise_is_refused(tmp_path):
+    path = checkpoint.write(tmp_path, 1, TENSORS, {})
+    torch.save({"a": TENSORS["count"]}, path / "state.safetensors")
+    with pytest.raises(InputError, match="cannot be read"):
+        checkpoint.read(path)
+
+
+def test_prefixes_go_on_and_come_off():
+    flat = checkpoint.flattened("env", TENSORS) | {"other/x": TENSORS["count"]}
+    assert checkpoint.under("env", flat).keys() == TENSORS.keys()

@@ -1,0 +1,58 @@
+"""The run directory and its log."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pureward.errors import InputError
+from pureward.run.directory import RunDirectory
+from pureward.run.log import MetricsLog, read_metrics
+
+
+def test_a_second_process_is_refused(tmp_path):
+    script = (
+        "import sys, pathlib; from pureward.run.directory import RunDirectory\n"
+        "with RunDirectory(pathlib.Path(sys.argv[1])): pass"
+    )
+    with RunDirectory(tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True
+        )
+    assert done.returncode != 0
+    assert "is in use (process " in done.stderr
+    again = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True)
+    assert again.returncode == 0
+
+
+def test_the_same_process_cannot_take_it_twice(tmp_path):
+    with (
+        RunDirectory(tmp_path),
+        pytest.raises(InputError, match="one process at a time"),
+        RunDirectory(tmp_path),
+    ):
+        pass
+
+
+def test_status_is_told(tmp_path):
+    with RunDirectory(tmp_path) as directory:
+        assert directory.read_status() == {}
+        directory.write_status("running", env_steps=5)
+        assert directory.read_status() == {"state": "running", "env_steps": 5}
+
+
+def test_metrics_are_lines_and_resuming_cuts_off_what_came_after(tmp_path):
+    path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
+    with MetricsLog(path, events) as log:
+        log.write("train", 10, {"loss": 0.5})
+        offset = log.offset()
+        log.write("eval", 20, {"return": 3.0})
+    with path.open("a") as file:
+        file.write('{"kind": "train", "st')  # a kill in the middle of a line
+    assert [row["step"] for row in read_metrics(path)] == [10, 20]
+    assert read_metrics(path, "eval") == [{"kind": "eval", "step": 20, "return": 3.0}]
+    with MetricsLog(path, events, offset=offset, step=10) as log:
+        log.write("train", 15, {"loss": 0.25})
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [10, 15]
+    assert any(file.name.startswith("events") for file in events.iterdir())

@@ -1,0 +1,65 @@
+"""Evaluation: whole episodes, returns and successes that can be counted by hand."""
+
+import torch
+
+import pureward
+from pureward.run.evaluate import HOLD, Evaluation, evaluate
+
+
+def home(state):
+    return -4.0 * state[:, :2] - state[:, 2:]
+
+
+def test_a_good_policy_solves_reach_and_a_lazy_one_does_not():
+    env = pureward.make("reach", 8, "cpu")
+    good = evaluate(env, home, seed=0)
+    lazy = evaluate(env, lambda state: torch.zeros(len(state), 2), seed=0)
+    assert good.solved.all()
+    assert not lazy.solved.all()
+    assert good.summary()["return"] > lazy.summary()["return"] + 10
+
+
+def test_the_same_seed_gives_the_same_returns_whatever_ran_before():
+    env = pureward.make("reach", 4, "cpu")
+    first = evaluate(env, home, seed=3)
+    evaluate(env, home, seed=4)
+    again = evaluate(env, home, seed=3)
+    assert torch.equal(first.returns, again.returns)
+
+
+def test_rounds_multiply_the_episodes():
+    env = pureward.make("reach", 3, "cpu")
+    result = evaluate(env, home, seed=0, rounds=2)
+    assert result.summary()["episodes"] == 6
+    assert not torch.equal(result.returns[:3], result.returns[3:])
+
+
+def test_summary_by_hand():
+    result = Evaluation(
+        returns=torch.tensor([1.0, 2.0, 3.0, 6.0]),
+        solved=torch.tensor([True, False, True, True]),
+    )
+    summary = result.summary()
+    assert summary["return"] == 3.0
+    # The sample variance is (4 + 1 + 0 + 9)/3, and four episodes halve the deviation.
+    assert abs(summary["return_ci95"] - 1.96 * (14 / 3) ** 0.5 / 2) < 1e-12
+    assert (summary["return_min"], summary["return_max"], summary["success"]) == (1.0, 6.0, 0.75)
+
+
+def test_a_moment_of_success_is_not_enough(monkeypatch):
+    env = pureward.make("reach", 2, "cpu")
+    steps = iter(range(10**6))
+
+    def flicker(state):
+        """World 0 is solved for HOLD − 1 steps at a time, world 1 for HOLD."""
+        index = next(steps) % (HOLD + 1)
+        return torch.tensor([index < HOLD - 1, index < HOLD])
+
+    monkeypatch.setattr(env, "task", _with_success(env.task, flicker))
+    assert evaluate(env, home, seed=0).solved.tolist() == [False, True]
+
+
+def _with_success(task, success):
+    from dataclasses import replace
+
+    return replace(task, success=success)
