@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distributions over evenly spaced values: the categorical critic's arithmetic."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """The values a return may take."""
+
+    low: float
+    """V_min."""
+    high: float
+    """V_max."""
+    atoms: Tensor
+    """Values from V_min to V_max, float32 (atoms,)."""
+
+    @property
+    def gap(self) -> float:
+        """Distance between neighbouring values."""
+        return (self.high - self.low) / (len(self.atoms) - 1)
+
+
+def support(low: float, high: float, count: int, device: torch.device | str = "cpu") -> Support:
+    """Evenly spaced values from `low` to `high` (Table 4: 51 from 0 to 100)."""
+    return Support(low=low, high=high, atoms=torch.linspace(low, high, count, device=device))
+
+
+def project(probabilities: Tensor, reward: Tensor, discount: Tensor, support: Support) -> Tensor:
+    """Distribution of reward + discount · Z on the support's own atoms.
+
+    The projection of Bellemare et al. (2017), used by D4PG: each moved atom shares its mass
+    between its two neighbours in proportion to nearness; what leaves the support gathers at
+    the end it left by.
+
+    Args:
+        probabilities: (batch, atoms), of Z.
+        reward: (batch,), summed over the n steps.
+        discount: (batch,), of the bootstrap; 0 where there is none.
+        support: the atoms.
+    """
+    top = len(support.atoms) - 1
+    # Moved atoms, counted in gaps from the lowest one.
+    moved = (reward[:, None] - support.low + discount[:, None] * support.atoms) / support.gap
+    moved = moved.clamp(0, top)
+    # Clamped as integers once more, so that a NaN reward spoils its row and indexes nothing.
+    below = moved.long().clamp(0, top - 1)
+    to_above = probabilities * (moved - below)
+    projected = torch.zeros_like(probabilities)
+    projected.scatter_add_(1, below, probabilities - to_above)
+    return projected.scatter_add_(1, below + 1, to_above)
+
+
+def cross_entropy(target: Tensor, log_probabilities: Tensor) -> Tensor:
+    """Mean cross entropy of a distribution (batch, atoms) against target probabilities."""
+    return -(target * log_probabilities).sum(dim=-1).mean()
+
+
+def cross_entropy_gradient(target: Tensor, probabilities: Tensor) -> Tensor:
+    """Gradient of the mean cross entropy by the logits: (batch, atoms)."""
+    return (probabilities - target) / len(target)
+
+
+def expected_value(probabilities: Tensor, support: Support) -> Tensor:
+    """Mean of each distribution (batch, atoms): (batch,)."""
+    return probabilities @ support.atoms
+
+
+def expected_value_gradient(probabilities: Tensor, value: Tensor, support: Support) -> Tensor:
+    """Gradient of the batch's mean expected value by the logits: (batch, atoms)."""
+    return probabilities * (support.atoms - value[:, None]) / len(value)
