@@ -3,7 +3,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -51,8 +51,8 @@ def show(
         out: folder for TASK.png and TASK.mp4.
         worlds: how many environments to simulate and to tile in the video.
         steps: control steps to run.
-        policy: "random", "zero", or MODULE:FUNCTION, a function of yours that turns states
-            (worlds, state size) into actions (worlds, action size) in [-1, 1].
+        policy: "random", "zero", a run directory, or MODULE:FUNCTION, a function of yours
+            that turns states (worlds, state size) into actions (worlds, action size) in [-1, 1].
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the first states and the random policy.
         shadows: draw shadows.
@@ -79,7 +79,6 @@ def show(
 class _Start:
     """What must be known of an expert's arguments before their defaults are."""
 
-    task: Task = "walker"
     preset: str = "fast"
     resume: bool = False
     out: str = RunConfig.out
@@ -87,12 +86,14 @@ class _Start:
 
 def _expert(arguments: list[str]) -> Callable[..., None]:
     """The verb `expert`, its defaults those of the preset or of the run to be resumed."""
+    named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
     start, _ = tyro.cli(_Start, args=arguments, return_unknown_args=True, add_help=False)
     saved = RunDirectory(Path(start.out))
-    defaults = read_config(saved) if start.resume else preset(start.task, start.preset)
+    defaults = read_config(saved) if start.resume else preset(named, start.preset)
 
     def expert(
-        config: Annotated[RunConfig, tyro.conf.OmitArgPrefixes] = defaults,
+        task: Task,
+        config: Annotated[RunConfig, tyro.conf.arg(name="")] = defaults,
         preset: Literal["fast", "paper"] = "fast",
         resume: bool = False,
     ) -> None:
@@ -102,6 +103,7 @@ def _expert(arguments: list[str]) -> Callable[..., None]:
         then: pureward evaluate runs/reach, and pureward show reach --policy runs/reach
 
         Args:
+            task: a name that `pureward tasks` lists.
             config: all settings.
             preset: settings to start from: "fast" for one GPU or a laptop, "paper" to the
                 letter of the paper's tables. Every other setting can be changed.
@@ -109,7 +111,7 @@ def _expert(arguments: list[str]) -> Callable[..., None]:
         """
         from pureward.run.loop import train
 
-        result = train(config, resume=resume)
+        result = train(replace(config, task=task), resume=resume)
         print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
         if result.evaluation:
             print(_told(result.evaluation))

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from pureward.env import BatchEnv, make
 from pureward.errors import InputError
 from pureward.picture import contact_sheet, mosaic, save_image, video
+from pureward.run.policy import load_policy
 
 #: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
 Policy = Callable[[Tensor], Tensor]
@@ -76,13 +77,15 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
         return lambda _: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
     if name == "zero":
         return lambda _: torch.zeros(shape, device=env.device)
+    if Path(name).is_dir():
+        return load_policy(Path(name), device=str(env.device)).act
     module, _, function = name.partition(":")
     try:
         return getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            f"policy must be 'random', 'zero' or MODULE:FUNCTION, got {name!r} ({error}); "
-            "check the spelling and that the module is on PYTHONPATH"
+            f"policy must be 'random', 'zero', a run directory or MODULE:FUNCTION, got {name!r} "
+            f"({error}); check the spelling and that the module is on PYTHONPATH"
         ) from error
 
 

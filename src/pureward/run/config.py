@@ -24,7 +24,8 @@ _MAY_CHANGE = {"out", "env_steps", "budget_seconds", "device", "videos"}
 class RunConfig:
     """All settings of a run."""
 
-    task: Annotated[str, tyro.conf.Positional] = "walker"
+    # The command line asks for the task first, apart from the settings that depend on it.
+    task: Annotated[str, tyro.conf.Suppress] = "walker"
     """A name that `pureward tasks` lists."""
     method: str = "truth"
     """Where rewards come from; "truth" is the task's own."""

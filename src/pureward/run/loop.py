@@ -20,6 +20,7 @@ from pureward.run.learner import Learner
 from pureward.run.log import MetricsLog
 from pureward.run.policy import write_snapshot
 from pureward.run.stopping import StopSignal
+from pureward.run.stopwatch import Stopwatch
 
 _FILMED_WORLDS = 4
 # Evaluation draws its own first states, the same at every evaluation of a run.
@@ -77,7 +78,7 @@ class _Run:
         self.judge = make(config.task, config.evaluate_episodes, config.device)
         self.obs = self.env.reset()
         self.control_steps = 0
-        self.seconds = 0.0
+        self.clock = Stopwatch(self.env.device)
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
         self.episode_return = torch.zeros(self.env.worlds, device=self.env.device)
@@ -128,7 +129,6 @@ class _Run:
 
     def _step(self) -> None:
         """One control step of every world, and the updates that go with it."""
-        began = time.monotonic()
         action = self.learner.act(self.obs.state, explore_only=self._warming_up)
         step = self.env.step(action)
         self.learner.replay.add(self.obs, action, step)
@@ -137,7 +137,6 @@ class _Run:
         self.control_steps += 1
         if not self._warming_up:
             self.learner.learn()
-        self.seconds += time.monotonic() - began
 
     @property
     def _warming_up(self) -> bool:
@@ -153,7 +152,8 @@ class _Run:
     def _due(self, every: int, act: Callable[[], Any]) -> None:
         """Act when this step crossed a multiple of so many env steps."""
         if every and self.env_steps // every > (self.env_steps - self.config.worlds) // every:
-            act()
+            with self.clock.paused():
+                act()
 
     def _log(self) -> None:
         values = self.learner.read_metrics()
@@ -163,15 +163,15 @@ class _Run:
         self.finished_return.zero_()
         self.finished_count.zero_()
         values["updates"] = self.learner.updates
-        values["seconds"] = self.seconds
+        values["seconds"] = self.clock.read()
         self.log.write("train", self.env_steps, values)
 
     def _evaluate(self, bar: tqdm) -> None:
-        greedy = self.learner.agent.act
+        greedy, seconds = self.learner.agent.act, self.clock.read()
         result = evaluate(self.judge, greedy, seed=self.config.seed + _EVALUATION_SEED)
         self.evaluation = result.summary()
         self.evaluated_at = self.env_steps
-        values = self.evaluation | {"updates": self.learner.updates, "seconds": self.seconds}
+        values = self.evaluation | {"updates": self.learner.updates, "seconds": seconds}
         self.log.write("eval", self.env_steps, values)
         bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
         if self.config.videos:
@@ -205,7 +205,7 @@ class _Run:
         }
         facts = {
             "control_steps": self.control_steps,
-            "seconds": self.seconds,
+            "seconds": self.clock.read(),
             "evaluation": self.evaluation,
             "metrics_bytes": self.log.offset(),
         }
@@ -222,6 +222,6 @@ class _Run:
         for name in ("episode_return", "finished_return", "finished_count"):
             getattr(self, name).copy_(tensors[name])
         self.control_steps = facts["control_steps"]
-        self.seconds = facts["seconds"]
+        self.clock.set(facts["seconds"])
         self.evaluation = facts["evaluation"]
         return facts

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from pureward.agent.d4pg import D4PG
@@ -31,8 +31,10 @@ def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
     tensors = {f"actor.{name}": t for name, t in agent.actor.state_dict().items()}
     if agent.normaliser is not None:
         tensors |= {f"normaliser.{name}": t for name, t in agent.normaliser.state_dict().items()}
+    sizes = {"state_size": str(agent.state_size), "action_size": str(agent.action_size)}
     with whole_file(folder / f"step-{env_steps:012d}.safetensors") as partial:
-        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, partial)
+        kept = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+        save_file(kept, partial, metadata=sizes)
 
 
 def snapshots(run: Path) -> list[Path]:
@@ -49,22 +51,16 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
         raise InputError(f"{run} has kept no policy yet; let it run for a while")
     path = snapshot or kept[-1]
     try:
-        tensors = load_file(path)
+        with safe_open(path, framework="pt") as file:
+            sizes = {name: int(size) for name, size in file.metadata().items()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise InputError(
             f"policy {path} cannot be read ({error}); choose another of {run}/snapshots"
         ) from error
-    first, last = (tensors[name] for name in _ends(tensors))
-    agent = D4PG(config.agent, state_size=first.shape[1], action_size=last.shape[0], device=device)
+    agent = D4PG(config.agent, **sizes, device=device)
     _load(agent, tensors, path)
     return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=agent.act)
-
-
-def _ends(tensors: dict[str, Tensor]) -> tuple[str, str]:
-    """Names of the actor's first and last weight matrices."""
-    matrices = [name for name, t in tensors.items() if name.startswith("actor.") and t.dim() == 2]
-    ordered = sorted(matrices)
-    return ordered[0], ordered[-1]
 
 
 def _load(agent: D4PG, tensors: dict[str, Tensor], path: Path) -> None:

@@ -1,0 +1,319 @@
+"""A run: what it writes, and that stopping it in any way loses nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import pureward
+from pureward.cli import main
+from pureward.errors import InputError, SimulationError, TrainingError
+from pureward.run import checkpoint, loop
+from pureward.run.config import from_json, to_json
+from pureward.run.log import read_metrics
+from pureward.run.policy import load_policy, snapshots
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tiny import tiny
+
+SCRIPT = str(Path(__file__).with_name("tiny.py"))
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def metrics(run: Path) -> list[dict]:
+    """What a run measured, without the clock."""
+    return [
+        {name: value for name, value in row.items() if name != "seconds"}
+        for row in read_metrics(run / "metrics.jsonl")
+    ]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    newest = checkpoint.read_newest(run / "checkpoints")
+    assert newest is not None
+    return newest.tensors
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """A run that was never stopped."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    result = pureward.train(tiny(path))
+    assert result.state == "finished"
+    return path
+
+
+def assert_same_run(one: Path, two: Path) -> None:
+    assert metrics(one) == metrics(two)
+    ours, theirs = weights(one), weights(two)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_run_leaves_what_it_should(whole):
+    status = json.loads((whole / "status.json").read_text())
+    assert status["state"] == "finished"
+    assert status["env_steps"] == 800
+    rows = read_metrics(whole / "metrics.jsonl")
+    evaluations = [row for row in rows if row["kind"] == "eval"]
+    assert [row["step"] for row in evaluations] == [400, 800]
+    assert {"return", "return_ci95", "success"} <= evaluations[0].keys()
+    assert any("critic/loss" in row for row in rows)
+    assert any(file.name.startswith("events") for file in (whole / "tensorboard").iterdir())
+    kept = sorted(path.name for path in (whole / "checkpoints").glob("step-*"))
+    assert len(kept) in (2, 3)  # the newest two, and the best where it is another
+    assert kept[-1] == "step-000000000800"
+    assert from_json(json.loads((whole / "config.json").read_text())) == tiny(whole)
+    assert [load_policy(whole, path).env_steps for path in snapshots(whole)] == [
+        0, 200, 400, 600, 800,
+    ]  # fmt: skip
+
+
+def test_the_policy_is_read_back_as_it_was(whole):
+    from pureward.agent.d4pg import D4PG
+
+    agent = D4PG(tiny(whole).agent, state_size=4, action_size=2)
+    agent.load_state_dict(checkpoint.under("learner/agent", weights(whole)))
+    state = torch.randn(5, 4)
+    assert torch.equal(load_policy(whole).act(state), agent.act(state))
+
+
+def test_a_resumed_run_is_the_same_bit_for_bit(whole, tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=360))
+    result = pureward.train(tiny(run), resume=True)
+    assert result.state == "finished"
+    # The stop wrote an evaluation that the whole run does not have; all else is equal.
+    cut = [row for row in metrics(run) if (row["kind"], row["step"]) != ("eval", 360)]
+    assert cut == metrics(whole)
+    ours, theirs = weights(run), weights(whole)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def start(run: Path, *arguments: str) -> subprocess.Popen:
+    with run.with_name("output.txt").open("w") as output:
+        return subprocess.Popen(
+            [sys.executable, SCRIPT, str(run), *arguments],
+            env=ENVIRONMENT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def wait_for(condition, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "the run ended; see output.txt beside it"
+        assert time.monotonic() < deadline, "the run does not get going"
+        time.sleep(0.01)
+
+
+def has_checkpoint(run: Path, step: int) -> bool:
+    folder = run / "checkpoints"
+    return any(int(path.name.split("-")[1]) >= step for path in folder.glob("step-*"))
+
+
+def test_a_killed_run_resumes_to_the_same_end(whole, tmp_path):
+    run = tmp_path / "run"
+    process = start(run)
+    wait_for(lambda: has_checkpoint(run, 240), process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert start(run, "--resume").wait() == 0
+    assert_same_run(run, whole)
+
+
+def test_a_kill_inside_a_checkpoint_write_leaves_the_one_before(whole, tmp_path):
+    run = tmp_path / "run"
+    assert start(run, "--die-in-write", "4").wait() == -signal.SIGKILL
+    newest = checkpoint.read_newest(run / "checkpoints")
+    assert newest is not None
+    assert newest.facts["step"] == 160  # the first is at 0, then every 80; the fourth died
+    assert start(run, "--resume").wait() == 0
+    assert_same_run(run, whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_run_with_a_checkpoint(whole, tmp_path, number):
+    run = tmp_path / "run"
+    process = start(run, "--env-steps", "400000")
+    wait_for(lambda: has_checkpoint(run, 240), process)
+    process.send_signal(number)
+    assert process.wait(timeout=30) == 0
+    status = json.loads((run / "status.json").read_text())
+    assert status["state"] == "interrupted"
+    newest = checkpoint.read_newest(run / "checkpoints")
+    assert newest.facts["step"] == status["env_steps"] >= 240
+
+
+def test_two_runs_cannot_share_a_directory(tmp_path):
+    run = tmp_path / "run"
+    process = start(run, "--env-steps", "400000")
+    wait_for(lambda: has_checkpoint(run, 80), process)
+    with pytest.raises(InputError, match="one process at a time"):
+        pureward.train(tiny(run), resume=True)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0
+
+
+def test_an_existing_run_is_not_overwritten(whole):
+    with pytest.raises(InputError, match="holds a run already; pass --resume"):
+        pureward.train(tiny(whole))
+
+
+def test_there_must_be_something_to_resume(tmp_path):
+    with pytest.raises(InputError, match="holds no run to resume"):
+        pureward.train(tiny(tmp_path / "none"), resume=True)
+
+
+def test_a_resumed_run_keeps_its_settings(whole):
+    with pytest.raises(InputError, match="keeps its settings, got batch 16 → 32"):
+        pureward.train(tiny(whole, batch=32), resume=True)
+
+
+def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch, capsys):
+    run, write, count = tmp_path / "run", checkpoint._write_tensors, iter(range(10**9))
+
+    def fills_up(path, tensors):
+        write(path, tensors)
+        if next(count) == 3:
+            raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(checkpoint, "_write_tensors", fills_up)
+    monkeypatch.setattr("pureward.run.loop.train", _training(run))
+    with pytest.raises(SystemExit) as stop:
+        main(["expert", "reach", "--out", str(run)])
+    assert stop.value.code == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert checkpoint.read_newest(run / "checkpoints").facts["step"] == 160
+    assert json.loads((run / "status.json").read_text())["state"] == "failed"
+
+
+def _training(run: Path):
+    train = loop.train
+    return lambda config, resume=False: train(tiny(run), resume=resume)
+
+
+def spoil_loss(monkeypatch):
+    from pureward.agent import d4pg
+
+    honest, count = d4pg.cross_entropy, iter(range(1, 10**9))
+    monkeypatch.setattr(
+        d4pg,
+        "cross_entropy",
+        lambda *args: honest(*args) * (float("nan") if next(count) == 37 else 1.0),
+    )
+
+
+def test_a_loss_that_is_no_number_stops_the_run_at_that_update(tmp_path, monkeypatch):
+    spoil_loss(monkeypatch)
+    run = tmp_path / "run"
+    with pytest.raises(TrainingError, match="critic/loss is not finite since update 37;"):
+        pureward.train(tiny(run))
+    newest = checkpoint.read_newest(run / "checkpoints")
+    assert all(t.isfinite().all() for t in newest.tensors.values() if t.is_floating_point())
+    assert json.loads((run / "status.json").read_text())["state"] == "failed"
+
+
+def test_a_weight_that_is_no_number_is_named(tmp_path):
+    from pureward.run.learner import Learner
+
+    config = tiny(tmp_path)
+    learner = Learner(config, pureward.make("reach", 4, "cpu"))
+    with torch.no_grad():
+        next(learner.agent.actor.parameters())[0] = float("inf")
+    with pytest.raises(TrainingError, match="a weight of the actor is not finite"):
+        learner.check()
+
+
+def test_a_simulator_that_breaks_stops_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning to a log file here
+    from pureward.sim.mujoco_cpu import CpuEngine
+
+    step, count = CpuEngine.step, iter(range(10**9))
+
+    def breaks(self):
+        if next(count) == 30:
+            self.state.qpos[0] = float("nan")
+        step(self)
+
+    monkeypatch.setattr(CpuEngine, "step", breaks)
+    with pytest.raises(SimulationError, match="reach: MuJoCo warned of 'badqpos' in 1 of 4"):
+        pureward.train(tiny(tmp_path / "run"))
+
+
+def test_a_time_budget_interrupts(tmp_path):
+    result = pureward.train(tiny(tmp_path / "run", env_steps=10**7, budget_seconds=0.5))
+    assert result.state == "interrupted"
+    assert 0 < result.env_steps < 10**7
+
+
+def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=240, save_replay=False))
+    assert not any(name.startswith("learner/replay") for name in weights(run))
+    assert pureward.train(tiny(run, save_replay=False), resume=True).state == "finished"
+
+
+def test_settings_go_through_json():
+    config = pureward.preset("walker", "fast", seed=3)
+    assert from_json(json.loads(json.dumps(to_json(config)))) == config
+    with pytest.raises(InputError, match=r"unknown settings \['colour'\]"):
+        from_json({"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"task": "swim"}, "unknown task 'swim'"),
+        ({"method": "gial"}, "unknown method 'gial'"),
+        ({"worlds": 0}, "worlds must be at least 1, got 0"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"worlds": 2_000_000}, "must hold a step of each world"),
+    ],
+)
+def test_bad_settings_are_refused_in_a_sentence(changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        replace(pureward.RunConfig(), **changes)
+
+
+def test_the_command_line_trains_evaluates_and_shows(tmp_path, capsys):
+    run = str(tmp_path / "run")
+    main(
+        f"expert reach --out {run} --env-steps 160 --worlds 8 --batch 8 --warmup-steps 16 "
+        "--agent.atoms 11 --evaluate-episodes 2 --device cpu".split()
+    )
+    out = capsys.readouterr().out
+    assert "finished after 160 env steps" in out
+    assert "greedy return" in out
+    main(["evaluate", run, "--episodes", "3", "--device", "cpu"])
+    assert "at 160 env steps: greedy return" in capsys.readouterr().out
+    main(["show", "reach", "--out", str(tmp_path), "--steps", "5", "--policy", run])
+    assert "mean return" in capsys.readouterr().out
+    main(["expert", "reach", "--out", run, "--env-steps", "240", "--resume"])
+    assert "finished after 240 env steps" in capsys.readouterr().out
+
+
+def test_the_command_line_answers_bad_input_in_a_sentence(tmp_path, capsys):
+    for arguments, sentence in (
+        (["expert", "swim"], "no preset 'fast' for task 'swim'"),
+        (["evaluate", str(tmp_path)], "holds config.json"),
+        (["expert", "reach", "--resume", "--out", str(tmp_path)], "holds config.json"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 2
+        assert sentence in capsys.readouterr().err
+
+
+def test_videos_are_filmed_on_request(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=40, videos=True))
+    assert [path.name for path in (run / "videos").iterdir()] == ["step-000000000040.mp4"]

@@ -1,0 +1,71 @@
+"""A run that takes a second, for tests to stop, kill and spoil.
+
+    python tests/run/tiny.py DIRECTORY [--resume] [--die-in-write N] [--env-steps N]
+
+trains it in this process; `--die-in-write N` kills the process inside its N-th checkpoint write.
+"""
+
+import argparse
+import os
+import signal
+from dataclasses import replace
+
+import torch
+
+import pureward
+from pureward.agent.d4pg import D4PGConfig
+from pureward.data.replay import ReplayConfig
+from pureward.run import checkpoint
+
+SMALL = D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11)
+
+
+def tiny(out, **changes) -> pureward.RunConfig:
+    config = pureward.RunConfig(
+        task="reach",
+        device="cpu",
+        out=str(out),
+        worlds=4,
+        env_steps=800,
+        warmup_steps=40,
+        updates_per_step=1,
+        batch=16,
+        replay=ReplayConfig(capacity=400),
+        agent=SMALL,
+        log_every=40,
+        evaluate_every=400,
+        evaluate_episodes=2,
+        checkpoint_every=80,
+        snapshot_every=200,
+    )
+    return replace(config, **changes)
+
+
+def die_in_write(which: int) -> None:
+    """Kill this process halfway through writing the tensors of a checkpoint."""
+    whole, count = checkpoint._write_tensors, iter(range(1, 10**9))
+
+    def half(path, tensors):
+        whole(path, tensors)
+        if next(count) == which:
+            os.truncate(path, path.stat().st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    checkpoint._write_tensors = half
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--die-in-write", type=int, default=0)
+    parser.add_argument("--env-steps", type=int, default=800)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.die_in_write:
+        die_in_write(args.die_in_write)
+    pureward.train(tiny(args.out, env_steps=args.env_steps), resume=args.resume)
+
+
+if __name__ == "__main__":
+    main()
