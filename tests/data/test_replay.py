@@ -357,4 +357,9 @@ def test_wrong_shapes_and_missing_frames_are_refused():
 def test_a_replay_without_frames_has_none_to_give():
     replay = Replay(ReplayConfig(capacity=9), worlds=1, horizon=3, state_size=2, action_size=1)
     with pytest.raises(InputError, match="keeps no frames"):
-        replay.sample_frames(1, torch.Generator())
+        replay.arrival_frames(torch.zeros(1, dtype=torch.int64))
+
+
+def test_an_empty_replay_has_nothing_to_draw():
+    with pytest.raises(InputError, match="an empty replay has nothing to draw"):
+        make().sample(1, torch.Generator())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pureward.agent.adam import Adam
 from pureward.agent.categorical import (
     cross_entropy,
     cross_entropy_gradient,
@@ -120,7 +121,8 @@ class D4PG:
         self._online = {"actor": flattened(self.actor), "critic": flattened(self.critic)}
         self._targets = [flattened(self.target_actor), flattened(self.target_critic)]
         self.normaliser = Normaliser(state_size).to(self.device) if config.normalise else None
-        self.optimizer = self._optimizer()
+        rates = {"actor": config.actor_rate, "critic": config.critic_rate}
+        self.optimizer = Adam(self._online, rates)
         self.updates = torch.zeros((), dtype=torch.int64, device=self.device)
 
     @torch.no_grad()
@@ -208,23 +210,6 @@ class D4PG:
         )
         return actor.to(self.device), critic.to(self.device)
 
-    def _optimizer(self) -> torch.optim.Adam:
-        """Make Adam for both networks, its moments in place from the start."""
-        rates = {"actor": self.config.actor_rate, "critic": self.config.critic_rate}
-        # Parameters of one rate are one group, which is one kernel.
-        groups = [
-            {"params": [self._online[name] for name in rates if rates[name] == rate], "lr": rate}
-            for rate in sorted(set(rates.values()))
-        ]
-        optimizer = torch.optim.Adam(groups, fused=True, capturable=self.device.type == "cuda")
-        for weights in self._online.values():
-            optimizer.state[weights] = {
-                "step": torch.zeros((), device=self.device),
-                "exp_avg": torch.zeros_like(weights),
-                "exp_avg_sq": torch.zeros_like(weights),
-            }
-        return optimizer
-
     def _normalised(self, state: Tensor) -> Tensor:
         return state if self.normaliser is None else self.normaliser(state)
 
@@ -267,7 +252,5 @@ class D4PG:
         for part, module in parts.items():
             if module is not None:
                 yield from ((f"{part}.{name}", t) for name, t in module.state_dict().items())
-        for name, weights in self._online.items():
-            moments = self.optimizer.state[weights]
-            yield from ((f"optimizer.{name}.{moment}", t) for moment, t in moments.items())
+        yield from ((f"optimizer.{name}", tensor) for name, tensor in self.optimizer.tensors())
         yield "updates", self.updates

@@ -10,7 +10,7 @@ import torch
 from pureward.errors import InputError
 
 _FLOAT = 4
-_INDEX = 4  # an episode's slot, int32
+_INDEX = 8  # an episode's place on the shelf
 
 # Share of the free memory a ring may claim; the rest is for networks and their work.
 _CLAIM = 0.9

@@ -4,9 +4,8 @@
 Row t of a world holds what was seen and done there: state, frame, action, and the task's
 reward of the arrival. The arrival itself is row t+1, already there, unless the episode ended
 (or row t is the newest): then it lies on a shelf that keeps one arrival an episode. Shelf and
-rows share one table, so that a window, a bootstrap state and a stack of frames are all
-positions in it. Rewards are not kept: whoever learns them computes them at sampling time from
-the arrival frames (Algorithm 1).
+rows share one table, so that a window's states and its stacks of frames are positions in it.
+Learned rewards are not kept but computed at sampling time, from arrival frames (Algorithm 1).
 """
 
 from collections.abc import Mapping
@@ -57,8 +56,8 @@ class Replay:
     `add` and the readers make no host wait (frames in host memory apart). To capture them in
     a CUDA graph, capture `record`, and call `count` once a replay of the graph.
 
-    Every step kept can be drawn and is drawn with the same probability, with two exceptions:
-    the oldest `frame_stack − 2` rows, whose stacks lack frames already overwritten; and, where
+    Every step kept is drawn with the same probability, but for two kinds that are not drawn:
+    the oldest `frame_stack − 2` rows, whose stacks lack frames already overwritten, and, where
     episodes are much shorter than the horizon, those older than the shelf reaches.
     """
 
@@ -99,6 +98,7 @@ class Replay:
         self._tables = claim(self.layout, self.device, frames_on_host=on_host)
         self._host_rows = 0
         self._shelf_size = self.layout.endings * worlds
+        self._row_state = self._tables.state[self._shelf_size :]
         self._world = torch.arange(worlds, device=self.device)
         self._ahead = torch.arange(config.n_step, device=self.device)
         self._back = torch.arange(config.frame_stack, device=self.device).flip(0)
@@ -122,10 +122,9 @@ class Replay:
         if self._tables.frames is not None:
             where = "" if self._tables.frames.device == self.device else f" in {HOST}"
             frames = f"{in_gigabytes(layout.frames_bytes)} of them frames{where}"
-        return (
-            f"replay of {layout.steps:,} steps ({layout.rows:,} rows × {layout.worlds:,} worlds) "
-            f"on {self.device}: {in_gigabytes(layout.bytes)}, {frames}"
-        )
+        shape = f"{layout.rows:,} rows × {layout.worlds:,} worlds"
+        size = in_gigabytes(layout.bytes)
+        return f"replay of {layout.steps:,} steps ({shape}) on {self.device}: {size}, {frames}"
 
     def add(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Keep one step of every world: what was acted on, the action, what came of it.
@@ -152,7 +151,7 @@ class Replay:
         tables.write_seen(shelf, step.final_obs)
         tables.action.index_copy_(0, place, action.to(self.device))
         tables.reward.index_copy_(0, place, step.reward.to(self.device))
-        tables.ending.index_copy_(0, place, shelf.int())
+        tables.ending.index_copy_(0, place, shelf)
         terminated = step.terminated.to(self.device)
         tables.terminated.index_copy_(0, shelf, terminated)
         tables.last.index_copy_(0, shelf, tables.rows.expand_as(shelf))
@@ -170,25 +169,27 @@ class Replay:
         """Draw windows that begin at any step kept, each with the same probability.
 
         A window ends with its episode or at the newest step; time limits bootstrap from the
-        arrival, terminal states do not. Before the first `add` the result means nothing.
+        arrival, terminal states do not.
         """
         tables = self._tables
         row, world = self._draw(batch, generator)
-        ending = tables.ending[self._place(row, world)].long()
+        start = self._place(row, world)
+        ending = tables.ending[start]
         last = tables.last[ending]
         length = (last - row + 1).clamp(max=self.config.n_step)
-        at_end = row + length > last
+        arrival = row + length
+        inside = arrival <= last  # else it lies on the shelf
+        next_place = self._shelf_size + self._place(arrival, world)
         ahead = torch.minimum(self._ahead, length[:, None] - 1)
         steps = self._place(row[:, None] + ahead, world[:, None])
-        arrival = self._shelf_size + self._place(row + length, world)
         return Windows(
-            state=tables.state[self._shelf_size + steps[:, 0]],
-            action=tables.action[steps[:, 0]],
+            state=self._row_state[start],
+            action=tables.action[start],
             task_reward=tables.reward[steps],
             mask=self._ahead < length[:, None],
             weight=self._powers[:-1],
-            discount=self._powers[length] * ~(at_end & tables.terminated[ending]),
-            next_state=tables.state[torch.where(at_end, ending, arrival)],
+            discount=self._powers[length] * (inside | ~tables.terminated[ending]),
+            next_state=tables.state[torch.where(inside, next_place, ending)],
             steps=steps,
         )
 
@@ -202,7 +203,7 @@ class Replay:
         """
         tables = self._tables
         world = (steps % self.layout.worlds)[..., None]
-        ending = tables.ending[steps].long()[..., None]
+        ending = tables.ending[steps][..., None]
         newest = tables.rows - 1
         row = newest - (newest - steps // self.layout.worlds) % self.layout.rows
         seen = torch.maximum((row + 1)[..., None] - self._back, tables.begin[ending])
@@ -216,7 +217,7 @@ class Replay:
         return self.arrival_frames(self._place(*self._draw(batch, generator)))
 
     def newest_steps(self) -> Tensor:
-        """Places of the last step of every world, int64 (worlds,)."""
+        """Places of every world's last step, int64 (worlds,), to score it as it comes in."""
         return self._place(self._tables.rows - 1, self._world)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -239,10 +240,12 @@ class Replay:
 
     def _draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Rows and worlds of steps drawn uniformly from all that are readable."""
-        total = self._readable[-1]
-        # Doubles: 24 bits could not name every step of a large ring.
+        if not self._host_rows:
+            raise InputError("an empty replay has nothing to draw; add steps first")
+        # Doubles: 24 bits could not name every step of a large ring. Their largest fraction,
+        # 1 − 2⁻⁵³, times any total still rounds to less than the total.
         fraction = torch.rand(batch, dtype=torch.float64, device=self.device, generator=generator)
-        pick = torch.minimum((fraction * total).long(), total - 1)
+        pick = (fraction * self._readable[-1]).long()
         world = torch.searchsorted(self._readable, pick, right=True)
         return self._tables.rows + pick - self._readable[world], world
 

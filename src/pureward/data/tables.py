@@ -28,7 +28,7 @@ class Tables:
     reward: Tensor
     """The task's reward of the arrival, float32 (steps,)."""
     ending: Tensor
-    """Shelf place of the step's episode, int32 (steps,): its identity while it is kept."""
+    """Shelf place of the step's episode, int64 (steps,): its identity while it is kept."""
     begin: Tensor
     """First row of the shelf place's episode, int64 (shelf,)."""
     last: Tensor
@@ -74,7 +74,7 @@ def claim(layout: Layout, device: torch.device, *, frames_on_host: bool) -> Tabl
         frames=_claim_frames(layout, device, frames_on_host),
         action=torch.zeros(layout.steps, layout.action_size, device=device),
         reward=torch.zeros(layout.steps, device=device),
-        ending=torch.zeros(layout.steps, dtype=torch.int32, device=device),
+        ending=torch.zeros(layout.steps, dtype=torch.int64, device=device),
         begin=torch.zeros(shelf, dtype=torch.int64, device=device),
         last=torch.full((shelf,), -1, dtype=torch.int64, device=device),
         terminated=torch.zeros(shelf, dtype=torch.bool, device=device),

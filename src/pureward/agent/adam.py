@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adam (Kingma & Ba, 2015) on flat weights: one kernel a step, nothing for the host to decide."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-8
+
+
+class Adam:
+    """Adam for flat tensors that hold their gradients in `grad`.
+
+    It calls the fused kernel of `torch.optim.Adam`, whose own bookkeeping costs the host more
+    than the kernel for networks of this size. Step counts live on the device, for capture.
+    """
+
+    def __init__(self, weights: dict[str, Tensor], rates: dict[str, float]) -> None:
+        """Allocate the moments.
+
+        Args:
+            weights: flat float32 tensors by name.
+            rates: step size of each.
+        """
+        self._weights = weights
+        self._first = {name: torch.zeros_like(flat) for name, flat in weights.items()}
+        self._second = {name: torch.zeros_like(flat) for name, flat in weights.items()}
+        self._steps = {name: flat.new_zeros(()) for name, flat in weights.items()}
+        # Weights of one rate share a kernel.
+        self._groups = {
+            rate: [name for name in weights if rates[name] == rate] for rate in rates.values()
+        }
+
+    def step(self) -> None:
+        """Move the weights by their gradients, in place."""
+        for rate, names in self._groups.items():
+            steps = [self._steps[name] for name in names]
+            torch.ops.aten._foreach_add_.Scalar(steps, 1)
+            torch.ops.aten._fused_adam_.default(
+                [self._weights[name] for name in names],
+                [self._weights[name].grad for name in names],
+                [self._first[name] for name in names],
+                [self._second[name] for name in names],
+                [],
+                steps,
+                lr=rate,
+                beta1=_BETAS[0],
+                beta2=_BETAS[1],
+                weight_decay=0.0,
+                eps=_EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Moments and step counts, by name."""
+        for name in self._weights:
+            yield f"{name}.first_moment", self._first[name]
+            yield f"{name}.second_moment", self._second[name]
+            yield f"{name}.steps", self._steps[name]
