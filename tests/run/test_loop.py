@@ -97,6 +97,14 @@ def test_a_resumed_run_is_the_same_bit_for_bit(whole, tmp_path):
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
+def test_resuming_a_finished_run_adds_nothing(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=120))
+    before = metrics(run)
+    assert pureward.train(tiny(run, env_steps=120), resume=True).state == "finished"
+    assert metrics(run) == before
+
+
 def start(run: Path, *arguments: str) -> subprocess.Popen:
     with run.with_name("output.txt").open("w") as output:
         return subprocess.Popen(

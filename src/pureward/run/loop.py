@@ -207,6 +207,7 @@ class _Run:
             "control_steps": self.control_steps,
             "seconds": self.clock.read(),
             "evaluation": self.evaluation,
+            "evaluated_at": self.evaluated_at,
             "metrics_bytes": self.log.offset(),
         }
         folder = self.directory.checkpoints
@@ -224,4 +225,5 @@ class _Run:
         self.control_steps = facts["control_steps"]
         self.clock.set(facts["seconds"])
         self.evaluation = facts["evaluation"]
+        self.evaluated_at = facts["evaluated_at"]
         return facts
