@@ -39,6 +39,8 @@ class Args:
     budget_seconds: float = 60.0
     """Wall-clock limit of each seed's run, evaluations included."""
     goal: float = 900.0
+    until_goal: bool = False
+    """End each run at the first evaluation that reaches the goal."""
     device: str = "auto"
     commit: str = ""
     name: str = "expert"
@@ -61,6 +63,7 @@ def run(args: Args, seed: int, folder: Path) -> dict:
             out=str(folder),
             device=args.device,
             budget_seconds=args.budget_seconds,
+            stop_at_return=args.goal if args.until_goal else 0.0,
         ),
         args.set,
     )

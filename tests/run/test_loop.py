@@ -263,6 +263,11 @@ def test_a_time_budget_interrupts(tmp_path):
     assert 0 < result.env_steps < 10**7
 
 
+def test_a_good_enough_return_ends_the_run(tmp_path):
+    result = pureward.train(tiny(tmp_path / "run", env_steps=10**7, stop_at_return=1e-6))
+    assert (result.state, result.env_steps) == ("finished", 400)
+
+
 def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=240, save_replay=False))

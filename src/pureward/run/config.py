@@ -17,7 +17,7 @@ from pureward.run.directory import RunDirectory
 from pureward.tasks import find_task
 
 # A resumed run may go on for longer, or elsewhere; all else is as it began.
-_MAY_CHANGE = {"out", "env_steps", "budget_seconds", "device", "videos"}
+_MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,8 @@ class RunConfig:
     """Control steps to collect, of all worlds together."""
     budget_seconds: float = 0.0
     """Stop with a checkpoint after so long; 0 sets no limit."""
+    stop_at_return: float = 0.0
+    """Stop at the first evaluation with so high a return; 0 trains to the end."""
     warmup_steps: int = 50_000
     """Env steps of random actions before learning begins."""
     updates_per_step: int = 4

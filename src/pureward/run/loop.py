@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collect, learn, evaluate: one process, one device, and nothing lost when it stops."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,7 +114,9 @@ class _Run:
                 self._due(config.checkpoint_every, self._checkpoint)
                 if config.budget_seconds and time.monotonic() - began > config.budget_seconds:
                     break
-            finished = self.env_steps >= config.env_steps
+                if self._good_enough():
+                    break
+            finished = self.env_steps >= config.env_steps or self._good_enough()
             if finished and self.evaluated_at != self.env_steps:
                 self._evaluate(bar)
             self._snapshot()
@@ -141,6 +144,10 @@ class _Run:
     @property
     def _warming_up(self) -> bool:
         return self.env_steps < self.config.warmup_steps
+
+    def _good_enough(self) -> bool:
+        goal = self.config.stop_at_return
+        return bool(goal) and self.evaluation.get("return", -math.inf) >= goal
 
     def _count_returns(self, reward: Tensor, ended: Tensor) -> None:
         """Sum up the task's reward of the episodes that end, on the device."""
