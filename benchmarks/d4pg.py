@@ -32,6 +32,7 @@ from pureward.types import Observation, Step
 
 STATE, ACTION = 24, 6
 WORLDS = 1000
+REQUIRED = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,22 +140,25 @@ def beside_td3(args: Args) -> dict[str, object]:
 
     learners = {"TD3": td3(args.batch), "D4PG": ours}
     times: dict[str, list[float]] = {name: [] for name in learners}
+    charged = dict.fromkeys(learners, 0.0)
     for learn in learners.values():
         learn(5)
     for _ in range(args.rounds):
         for name, learn in learners.items():
-            start = time.perf_counter()
+            start, began = time.perf_counter(), time.process_time()
             learn(args.updates)
+            charged[name] += time.process_time() - began
             times[name].append((time.perf_counter() - start) / args.updates)
-    # Taking turns, both see the same machine: the median of the rounds' own ratios forgives
-    # what else was running.
+    # Taking turns, both see the same machine, yet two threads that wait for each other suffer
+    # from whatever else runs: the bar is meant for a quiet one.
     ratios = [a / b for a, b in zip(times["TD3"], times["D4PG"], strict=True)]
     row: dict[str, object] = {"batch": args.batch, "threads": torch.get_num_threads()}
     for name, seconds in times.items():
         row[f"{name}_updates_per_second"] = round(1 / median(seconds), 1)
         row[f"{name}_updates_per_second_best"] = round(1 / min(seconds), 1)
+    row["ratio_of_processor_time"] = round(charged["TD3"] / charged["D4PG"], 2)
     row["ratio_of_best"] = round(min(times["TD3"]) / min(times["D4PG"]), 2)
-    return row | {"ratio_median": round(median(ratios), 2)}
+    return row | {"ratio_median": round(median(ratios), 2), "ratio_required": REQUIRED}
 
 
 class Repeated:
@@ -268,6 +272,9 @@ def main(args: Args) -> None:
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps(report, indent=2) + "\n")
+    ratio = report.get("ratio_median", REQUIRED)
+    assert isinstance(ratio, float)
+    raise SystemExit(ratio < REQUIRED)
 
 
 if __name__ == "__main__":
