@@ -25,7 +25,7 @@ _PUBLIC = {
     "TrainingError": "pureward.errors",
 }
 
-__all__ = [*sorted(_PUBLIC), "__version__", "risk"]
+__all__ = [*sorted(_PUBLIC), "__version__", "risk"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,9 +60,9 @@ class PurewardVectorEnv(VectorEnv):
         }
         if truncated.any():
             final = _to_numpy(step.final_obs)
-            for world in np.flatnonzero(truncated):
+            for world in np.flatnonzero(truncated).tolist():
                 row = {"final_obs": _row(final, world), "final_info": {}}
-                info = self._add_info(info, row, int(world))
+                info = self._add_info(info, row, world)
         return (
             _to_numpy(step.obs),
             step.reward.cpu().numpy(),

@@ -86,28 +86,28 @@ def _kernel(constants: str) -> wp.Kernel:
     @wp.func_native(constants + source)
     def step_world(
         world: int,
-        params: wp.array(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        ctrl: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
+        params: wp.array[float],
+        ctrl: wp.array2d[float],
         substeps: int,
         iterations: int,
         line_search: int,
-        qpos: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        qvel: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        warmstart: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        time: wp.array(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
+        qpos: wp.array2d[float],
+        qvel: wp.array2d[float],
+        warmstart: wp.array2d[float],
+        time: wp.array[float],
     ): ...
 
     @wp.kernel(module="unique", enable_backward=False)
     def small_tree_step(
-        params: wp.array(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        ctrl: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
+        params: wp.array[float],
+        ctrl: wp.array2d[float],
         substeps: int,
         iterations: int,
         line_search: int,
-        qpos: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        qvel: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        warmstart: wp.array2d(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
-        time: wp.array(dtype=float),  # pyright: ignore[reportInvalidTypeForm]
+        qpos: wp.array2d[float],
+        qvel: wp.array2d[float],
+        warmstart: wp.array2d[float],
+        time: wp.array[float],
     ):
         step_world(
             wp.tid(),
@@ -122,7 +122,7 @@ def _kernel(constants: str) -> wp.Kernel:
             time,
         )
 
-    return small_tree_step
+    return small_tree_step  # pyright: ignore[reportReturnType]
 
 
 def _constants(model: mujoco.MjModel) -> str:
