@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow lint bench clean
+.PHONY: demo test slow lint bench stress clean
 
 demo: $(READY)
 	$(BIN)/pureward demo --out demo
@@ -23,8 +23,15 @@ lint: $(READY)
 	$(BIN)/pyright
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/stepping.py
 	$(BIN)/python benchmarks/rendering.py
+	$(BIN)/python benchmarks/augment.py
+	$(BIN)/python benchmarks/d4pg.py
+	$(BIN)/python benchmarks/replay.py
+
+stress: $(READY)
+	$(BIN)/python benchmarks/kill_stress.py
 
 clean:
 	rm -rf $(VENV) demo

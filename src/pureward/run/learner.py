@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The learning half of a run: replay, agent, and the update that joins them.
 
-On CUDA an update (sample, reward, critic, actor, targets) is one captured graph. Metrics stay on
-the device until they are read, and so does the news of a number that is none: each metric
-remembers the first update at which it went bad.
+On CUDA the updates of a control step (sample, reward, critic, actor, targets) are one captured
+graph. Metrics stay on the device until they are read, and so does the news of a number that is
+none: each metric remembers the first update at which it went bad.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from torch import Tensor
 from pureward.agent.d4pg import D4PG, Batch
 from pureward.agent.exploration import Exploration
 from pureward.data.replay import Replay
+from pureward.data.windows import Windows
 from pureward.env import BatchEnv
 from pureward.errors import TrainingError
 from pureward.reward.graph import CapturedCall
@@ -69,9 +70,10 @@ class Learner:
 
     def learn(self) -> None:
         """The updates that go with one control step."""
-        for _ in range(self.config.updates_per_step):
-            self._metrics = self._update()
-            self.updates += 1
+        if self.device.type == "cuda" and self._captured is None:
+            self._captured = self._capture()
+        self._metrics = self._captured() if self._captured else self._all_updates()
+        self.updates += self.config.updates_per_step
         if self.device.type == "cpu":
             self.check()  # looking costs nothing here, so the run stops at the very update
 
@@ -115,20 +117,23 @@ class Learner:
         self.exploration.scale.copy_(saved["exploration"])
         self.updates = int(saved["updates"])
 
-    def _update(self) -> Tensor:
-        if self.device.type == "cpu":
-            return self._one_update()
-        if self._captured is None:
-            self._captured = CapturedCall(
-                self._one_update,
-                (),
-                kept=[*(t for _, t in self.agent.tensors()), self._first_bad],
-                generators=[self.generator],
-            )
-        return self._captured()
+    def _capture(self) -> CapturedCall:
+        changing = [tensor for _, tensor in self.agent.tensors()]
+        return CapturedCall(
+            self._all_updates,
+            (),
+            kept=[*changing, self._first_bad],
+            generators=[self.generator],
+        )
 
-    def _one_update(self) -> Tensor:
-        windows = self.replay.sample(self.config.batch, self.generator)
+    def _all_updates(self) -> Tensor:
+        """Draw once for all updates of a control step: the replay does not change between."""
+        count = self.config.updates_per_step
+        windows = self.replay.sample(count * self.config.batch, self.generator)
+        metrics = [self._one_update(part) for part in windows.chunk(count)]
+        return metrics[-1]
+
+    def _one_update(self, windows: Windows) -> Tensor:
         batch = Batch(
             state=windows.state,
             action=windows.action,
