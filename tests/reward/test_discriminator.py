@@ -192,3 +192,32 @@ def test_captured_updates_equal_eager_ones(arithmetic, scenes):
         a, b = eager.update(p, u), captured.update(p, u)
         for name in METRICS:
             assert float(a[name]) == pytest.approx(float(b[name]), abs=1e-3), (name, seed)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_update_refuses_another_batch_size(scenes):
+    config = DiscriminatorConfig(network=NetworkConfig(height=32, width=32))
+    made = Discriminator(config, device="cuda", captured=True)
+    frames = scenes(8, 0)[0].cuda()
+    made.update(frames, frames)
+    with pytest.raises(InputError, match="a captured update takes what it began with"):
+        made.update(frames[:4], frames)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_fused_update_is_close_to_float32(scenes):
+    pytest.importorskip("triton")
+    network = NetworkConfig(height=32, width=32, dropout=0.0)
+    config = DiscriminatorConfig(network=network, augment=AugmentConfig.off())
+    exact, fused = (
+        Discriminator(config, device="cuda", arithmetic=a) for a in ("float32", "fused")
+    )
+    p, u = scenes(16, 0)[0].cuda(), scenes(12, 1)[0].cuda()
+    a, b = exact.update(p, u), fused.update(p, u)
+    for name in METRICS:
+        assert float(a[name]) == pytest.approx(float(b[name]), abs=0.02), name
+    one, other = (
+        torch.cat([w.grad.flatten() for w in made.network.parameters() if w.grad is not None])
+        for made in (exact, fused)
+    )
+    assert torch.nn.functional.cosine_similarity(one, other, dim=0) > 0.999

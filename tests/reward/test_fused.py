@@ -12,9 +12,12 @@ if not ON_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
 pytest.importorskip("triton")
 
+from pureward.errors import InputError  # noqa: E402
 from pureward.reward.augment import AugmentConfig, apply, draw  # noqa: E402
-from pureward.reward.fused import distortion, tiles, trunk  # noqa: E402
+from pureward.reward.discriminator import measured  # noqa: E402
+from pureward.reward.fused import distortion, head, risk, tiles, trunk, weights  # noqa: E402
 from pureward.reward.network import NetworkConfig, ResidualCNN  # noqa: E402
+from pureward.reward.risk import nnpu, pn, upu  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
 DTYPE = torch.bfloat16 if ON_CUDA else torch.float32
@@ -24,8 +27,9 @@ BLOCK = 64 if ON_CUDA else 1024
 
 
 @pytest.fixture(autouse=True)
-def _few_shares(monkeypatch):
-    monkeypatch.setattr(trunk, "SHARES", 2)
+def _few_programs(monkeypatch):
+    monkeypatch.setattr(weights, "PROGRAMS", 16)
+    monkeypatch.setattr(tiles, "ENOUGH_TILES", 1)
     monkeypatch.setattr(distortion, "BLOCK", BLOCK)
 
 
@@ -85,7 +89,7 @@ def test_noise_is_uniform_and_follows_the_seed():
     assert (torch.corrcoef(flat) - torch.eye(6, device=DEVICE)).abs().max() < 0.08
 
 
-@pytest.mark.parametrize(("taps", "channels"), [(1, 6), (4, 9)])
+@pytest.mark.parametrize(("taps", "channels"), [(2, 6), (4, 9)])
 def test_map_and_gradients_equal_the_plain_ones(taps, channels, monkeypatch):
     monkeypatch.setattr(tiles, "TILES", {})
     monkeypatch.setattr(tiles, "DEFAULT", tiles.Tile(BLOCK, 4, 2, taps))
@@ -111,6 +115,72 @@ def test_map_and_gradients_equal_the_plain_ones(taps, channels, monkeypatch):
     with torch.no_grad():
         scored = trunk.last_map(network, packed).permute(0, 3, 1, 2)
     assert torch.equal(scored, fused)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_read_out_equals_the_plain_one(dropout):
+    config = NetworkConfig(height=32, width=40, stage_channels=(16, 32), dropout=dropout)
+    network = ResidualCNN(config).to(DEVICE)
+    last = torch.randn(5, 8, 10, 32, device=DEVICE, requires_grad=True)
+    seed = torch.tensor([3], device=DEVICE)
+    ours = head.read_out(last, network.head, seed, dropout)
+    # What was kept shows where the gradient is not zero.
+    outer = torch.linspace(0.5, 2.0, 5, device=DEVICE)
+    inputs = [last, *network.head.parameters()]
+    by_last, by_weight, by_bias = torch.autograd.grad(ours, inputs, outer)
+    positive = last.detach() > 0
+    kept = (by_last != 0).float() / (1 - dropout)
+    assert float(kept[positive].mean()) == pytest.approx(1.0, abs=0.05)
+    assert kept[~positive].sum() == 0
+    features = (last.relu() * kept).permute(0, 3, 1, 2).flatten(1)
+    plain = network.head(features).squeeze(1)
+    torch.testing.assert_close(ours, plain, atol=1e-4, rtol=0)
+    expected = torch.autograd.grad(plain, inputs, outer)
+    for ours_by, exact in zip((by_last, by_weight, by_bias), expected, strict=True):
+        torch.testing.assert_close(ours_by, exact, atol=1e-4, rtol=0)
+
+
+def test_dropout_follows_the_seed():
+    network = ResidualCNN(NetworkConfig(height=32, width=32, stage_channels=(16, 16))).to(DEVICE)
+    last = torch.rand(4, 8, 8, 16, device=DEVICE)
+    one, same, other = (
+        head.read_out(last, network.head, torch.tensor([s], device=DEVICE), 0.5) for s in (7, 7, 8)
+    )
+    assert torch.equal(one, same)
+    assert not torch.isclose(one, other).any()
+    assert len(one.unique()) == 4
+
+
+@pytest.mark.parametrize("loss", ["logistic", "sigmoid"])
+@pytest.mark.parametrize("kind", [pn, upu, nnpu])
+@pytest.mark.parametrize("shift", [-3.0, 0.0, 30.0])
+def test_risk_equals_the_plain_one(kind, loss, shift):
+    """A large shift makes the discriminator win, so that the negative part is violated."""
+    rng = torch.Generator().manual_seed(1)
+    logits = torch.randn(12, generator=rng).to(DEVICE)
+    logits[:5] += shift
+    logits[5:] -= shift
+    logits.requires_grad_()
+    settings = {"prior": torch.tensor(0.3, device=DEVICE), "slack": 0.1, "step_back": 0.7}
+    result = kind(logits[:5], logits[5:], loss=loss, **settings)
+    (expected,) = torch.autograd.grad(result.objective, logits)
+    metrics, gradient = risk.differentiated(kind, logits.detach(), 5, loss=loss, **settings)
+    torch.testing.assert_close(gradient, expected, atol=1e-6, rtol=1e-5)
+    exact = measured(result, logits[:5], logits[5:])
+    torch.testing.assert_close(metrics, exact, atol=1e-6, rtol=1e-5)
+    assert bool(metrics[4]) == (kind is not pn and shift == 30)
+
+
+def test_risk_refuses_what_the_plain_one_does():
+    settings = {"prior": torch.tensor(0.5), "slack": 0.0, "step_back": 1.0, "loss": "logistic"}
+    with pytest.raises(InputError, match="unlabeled_logits must hold at least one sample"):
+        risk.differentiated(nnpu, torch.zeros(3), 3, **settings)
+    with pytest.raises(InputError, match="slack must be finite"):
+        risk.differentiated(nnpu, torch.zeros(3), 2, **settings | {"slack": -1.0})
+    with pytest.raises(InputError, match="unknown loss 'hinge'"):
+        risk.differentiated(nnpu, torch.zeros(3), 2, **settings | {"loss": "hinge"})
+    assert risk.supports(upu, 512)
+    assert not risk.supports(lambda *_, **__: None, 512)
 
 
 def test_what_the_kernels_cover():

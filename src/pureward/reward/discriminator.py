@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -87,7 +88,7 @@ class Discriminator:
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.prior = torch.tensor(config.prior, device=self.device)
         self.captured = captured
-        self._graph: CapturedCall | None = None
+        self._capture: _Capture | None = None
         if captured and self.device.type != "cuda":
             raise InputError(f"captured updates need a CUDA device, got {device}; leave it False")
 
@@ -99,15 +100,18 @@ class Discriminator:
             unlabeled_frames: (m, channels, height, width) uint8, the agent's.
         """
         if not self.captured:
-            return named(self._step(positive_frames, unlabeled_frames))
-        if self._graph is None:
-            self._graph = CapturedCall(
-                self._step,
-                (positive_frames, unlabeled_frames),
-                kept=trained_tensors(self.optimizer),
-                generators=[self.generator],
+            both = torch.cat([positive_frames, unlabeled_frames])
+            return named(self._step(both, len(positive_frames)))
+        kind = positive_frames.shape, unlabeled_frames.shape, positive_frames.dtype
+        if self._capture is None:
+            self._capture = self._captured_step(positive_frames, unlabeled_frames, kind)
+        elif self._capture.kind != kind:
+            raise InputError(
+                f"a captured update takes what it began with, {_told(self._capture.kind)}, got "
+                f"{_told(kind)}; keep batch sizes fixed or pass captured=False"
             )
-        return named(self._graph(positive_frames, unlabeled_frames))
+        torch.cat([positive_frames, unlabeled_frames], out=self._capture.frames)
+        return named(self._capture.step())
 
     def set_prior(self, prior: float) -> None:
         """Change η in place, which a captured update sees."""
@@ -121,33 +125,68 @@ class Discriminator:
         score = partial(logits, self.network, arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)
 
-    def _step(self, positive_frames: Tensor, unlabeled_frames: Tensor) -> Tensor:
-        positive_logits, unlabeled_logits = self._training_logits(positive_frames, unlabeled_frames)
-        result = self.risk(
-            positive_logits,
-            unlabeled_logits,
-            prior=self.prior,
-            slack=self.config.slack,
-            step_back=self.config.step_back,
-            loss=self.config.loss,
+    def _captured_step(self, positive: Tensor, unlabeled: Tensor, kind: "_Kind") -> "_Capture":
+        frames = torch.cat([positive, unlabeled])
+        step = CapturedCall(
+            partial(self._step, frames, len(positive)),
+            (),
+            kept=trained_tensors(self.optimizer),
+            generators=[self.generator],
         )
-        self.optimizer.zero_grad(set_to_none=True)
-        result.objective.backward()
-        self.optimizer.step()
-        return measured(result, positive_logits, unlabeled_logits)
+        return _Capture(step, frames, kind)
 
-    def _training_logits(self, positive: Tensor, unlabeled: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, frames: Tensor, positives: int) -> Tensor:
+        """Update on frames, the positives first."""
+        logits = self._training_logits(frames)
+        settings = {
+            "prior": self.prior,
+            "slack": self.config.slack,
+            "step_back": self.config.step_back,
+            "loss": self.config.loss,
+        }
+        self.optimizer.zero_grad(set_to_none=True)
+        if self._risk_is_fused(len(frames)):
+            from pureward.reward.fused.risk import differentiated
+
+            metrics, gradient = differentiated(self.risk, logits.detach(), positives, **settings)
+            logits.backward(gradient)
+        else:
+            parts = logits[:positives], logits[positives:]
+            result = self.risk(*parts, **settings)
+            result.objective.backward()
+            metrics = measured(result, *parts)
+        self.optimizer.step()
+        return metrics
+
+    def _training_logits(self, frames: Tensor) -> Tensor:
         # One pass over both sets: no batch statistics couple the samples, and one large
         # batch fills the device better than two.
         self.network.train()
-        both = distorted_logits(
-            self.network,
-            torch.cat([positive, unlabeled]),
-            self.config.augment,
-            self.generator,
-            self.arithmetic,
+        return distorted_logits(
+            self.network, frames, self.config.augment, self.generator, self.arithmetic
         )
-        return both[: len(positive)], both[len(positive) :]
+
+    def _risk_is_fused(self, samples: int) -> bool:
+        if self.arithmetic != "fused":
+            return False
+        from pureward.reward.fused.risk import supports
+
+        return supports(self.risk, samples)
+
+
+_Kind = tuple[torch.Size, torch.Size, torch.dtype]
+
+
+class _Capture(NamedTuple):
+    """An update as a CUDA graph, and the place it reads its frames from."""
+
+    step: CapturedCall
+    frames: Tensor
+    kind: _Kind
+
+
+def _told(kind: _Kind) -> str:
+    return f"{tuple(kind[0])} and {tuple(kind[1])} {kind[2]}"
 
 
 def measured(result: Risk, positive_logits: Tensor, unlabeled_logits: Tensor) -> Tensor:

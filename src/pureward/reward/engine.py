@@ -43,9 +43,9 @@ def distorted_logits(
     network.check_frames(frames)
     chosen = resolved(arithmetic, network.config, frames.device)
     if chosen == "fused":
-        from pureward.reward.fused.path import distorted_features
+        from pureward.reward.fused.path import distorted_output
 
-        return network.read_out(distorted_features(network, frames, config, generator), generator)
+        return distorted_output(network, frames, config, generator)
     untouched = config == AugmentConfig.off()
     inputs = frames if untouched else augment(frames, config, generator)
     with torch.autocast("cuda", torch.bfloat16, enabled=chosen == "bfloat16"):

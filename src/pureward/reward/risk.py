@@ -8,7 +8,7 @@ for all, so that a method names its risk and nothing else; `torch.func.vmap` run
 seed.
 """
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import torch
 import torch.nn.functional as F
@@ -53,12 +53,9 @@ class RiskFunction(Protocol):
 
 def label_risk(logits: Tensor, label: Literal[0, 1], loss: Loss = "logistic") -> Tensor:
     """Labelled risk of a batch, the mean loss were every sample labelled so (Eqs. 3, 4)."""
-    margin = logits if label == 1 else -logits
-    if loss == "logistic":
-        return F.softplus(-margin).mean()
-    if loss == "sigmoid":
-        return torch.sigmoid(-margin).mean()
-    raise InputError(f"unknown loss {loss!r}; choose 'logistic' or 'sigmoid'")
+    check_loss(loss)
+    wrong = -logits if label == 1 else logits
+    return (F.softplus(wrong) if loss == "logistic" else torch.sigmoid(wrong)).mean()
 
 
 def pn(
@@ -77,7 +74,7 @@ def pn(
     the whole difference; no additive constant. `slack` and `step_back` have no effect,
     since a sum of losses cannot be negative.
     """
-    p, u = _checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
     positive = prior * label_risk(p, 1, loss)
     negative = (1 - prior) * label_risk(u, 0, loss)
     objective = positive + negative
@@ -98,7 +95,7 @@ def upu(
     `violated` tells where the non-negative risk would have stepped back; this one does
     not, so a flexible network drives it below zero. `step_back` has no effect.
     """
-    p, u = _checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
     positive = prior * label_risk(p, 1, loss)
     negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
     objective = positive + negative
@@ -130,7 +127,7 @@ def nnpu(
         step_back: γ in (0, 1], the weight of the ascent; Algorithm 1 has 1.
         loss: the paper's "logistic" or the bounded "sigmoid".
     """
-    p, u = _checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
     positive = prior * label_risk(p, 1, loss)
     negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
     violated = negative < -slack
@@ -146,7 +143,13 @@ def _risk(
     return Risk(value.detach(), objective, positive.detach(), negative.detach(), violated)
 
 
-def _checked(
+def check_loss(loss: str) -> None:
+    """Refuse a loss that is not one of `Loss`."""
+    if loss not in get_args(Loss):
+        raise InputError(f"unknown loss {loss!r}; choose 'logistic' or 'sigmoid'")
+
+
+def checked(
     positive: Tensor, unlabeled: Tensor, prior: float | Tensor, slack: float, step_back: float
 ) -> tuple[Tensor, Tensor]:
     """Refuse what no risk is defined on; return the logits in float32 (or float64)."""

@@ -30,7 +30,7 @@ def _bilinear(plane, top, bottom, left, right, down, across):
     upper += across * (tl.load(plane + top + right).to(tl.float32) - upper)
     lower = tl.load(plane + bottom + left).to(tl.float32)
     lower += across * (tl.load(plane + bottom + right).to(tl.float32) - lower)
-    return (upper + down * (lower - upper)) / 255
+    return (upper + down * (lower - upper)) * (1 / 255)
 
 
 @triton.jit
@@ -63,9 +63,9 @@ def _colours(
         green = _bilinear(frame + area, top, bottom, column, right, down, across)
         blue = _bilinear(frame + 2 * area, top, bottom, column, right, down, across)
     else:
-        red = tl.load(frame + pixel).to(tl.float32) / 255
-        green = tl.load(frame + area + pixel).to(tl.float32) / 255
-        blue = tl.load(frame + 2 * area + pixel).to(tl.float32) / 255
+        red = tl.load(frame + pixel).to(tl.float32) * (1 / 255)
+        green = tl.load(frame + area + pixel).to(tl.float32) * (1 / 255)
+        blue = tl.load(frame + 2 * area + pixel).to(tl.float32) * (1 / 255)
     if BRIGHTEN:
         shift = tl.load(parameter + 3)
         red, green, blue = _clipped(red + shift), _clipped(green + shift), _clipped(blue + shift)

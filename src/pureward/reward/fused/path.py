@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From stored frames to the network's features on the fused kernels."""
+"""From stored frames to the network's output on the fused kernels."""
 
 from dataclasses import replace
 
@@ -8,23 +8,27 @@ from torch import Tensor
 
 from pureward.reward.augment import AugmentConfig, draw
 from pureward.reward.fused.distortion import distorted
+from pureward.reward.fused.head import read_out
 from pureward.reward.fused.trunk import last_map
 from pureward.reward.network import ResidualCNN
 
 
-def distorted_features(
+def distorted_output(
     network: ResidualCNN,
     frames: Tensor,
     config: AugmentConfig,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return the flattened features of distorted uint8 frames, in the order of `embed`."""
-    drawn = seed = None
+    """Return one float32 number per sample of distorted uint8 frames, in the network's mode."""
+    dropout = network.config.dropout if network.training else 0.0
+    drawn = for_noise = for_dropout = None
+    if config != AugmentConfig.off() or dropout > 0:
+        # Noise and dropout are made inside the kernels, from a seed each a call, rather than
+        # drawn and stored.
+        seeds = torch.randint(2**62, (2,), device=frames.device, generator=generator)
+        for_noise, for_dropout = seeds.split(1)
     if config != AugmentConfig.off():
-        # Noise is made inside the kernel, from one seed a call, rather than drawn and stored.
         silent = replace(config, noise=0.0)
         drawn = draw(frames.shape, silent, device=frames.device, generator=generator)
-        seed = torch.randint(2**62, (1,), device=frames.device, generator=generator)
-    packed = distorted(frames, drawn, config, seed)
-    features = last_map(network, packed).relu()
-    return features.permute(0, 3, 1, 2).flatten(1)
+    packed = distorted(frames, drawn, config, for_noise)
+    return read_out(last_map(network, packed), network.head, for_dropout, dropout)

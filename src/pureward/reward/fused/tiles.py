@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the fused kernels cut their work, by kernel and channels.
 
-Found on one H200 by benchmarks/fused_tiles.py; a missing entry falls back to `DEFAULT`.
+Found by benchmarks/fused_tiles.py; a missing entry falls back to `DEFAULT` or `WIDE`.
 """
 
 from typing import NamedTuple
@@ -11,38 +11,52 @@ class Tile(NamedTuple):
     """One kernel's cut."""
 
     block: int
-    """Pixels a tile, or a step of a sum."""
+    """Cells a tile, or a step of a sum."""
     warps: int
     """Warps a tile."""
     stages: int
     """Depth of the load pipeline."""
-    taps: int = 1
-    """1 multiplies the nine taps of a kernel one by one, 4 its three rows."""
+    taps: int
+    """How many of the 4×4 pixels that a cell sees go into one product, a power of two: a step
+    of a convolution takes up to four, a program of a weight gradient up to sixteen."""
 
 
-DEFAULT = Tile(64, 4, 2, 4)
+DEFAULT = Tile(64, 4, 2, 2)
+# Wider layers need the registers of more warps for their sums.
+WIDE = Tile(32, 8, 2, 2)
 
 TILES: dict[tuple[str, int, int], Tile] = {
-    ("convolve", 16, 16): Tile(128, 4, 3, 1),
+    ("convolve", 16, 16): Tile(128, 4, 3, 2),
     ("convolve", 32, 32): Tile(128, 4, 3, 1),
-    ("transpose", 16, 16): Tile(128, 4, 3, 1),
+    ("transpose", 16, 16): Tile(128, 4, 3, 2),
     ("transpose", 32, 32): Tile(128, 4, 3, 1),
     ("unpool", 32, 16): Tile(128, 4, 2, 1),
-    ("unpool", 32, 32): Tile(128, 4, 2, 1),
-    ("pool", 8, 16): Tile(64, 4, 2, 4),
-    ("pool", 16, 32): Tile(64, 4, 2, 4),
-    ("pool", 32, 32): Tile(64, 4, 2, 1),
-    ("weight", 16, 16): Tile(128, 4, 3),
-    ("weight", 32, 32): Tile(64, 4, 3),
-    ("pooled-weight", 8, 16): Tile(128, 4, 2),
-    ("pooled-weight", 16, 32): Tile(64, 4, 2),
-    ("pooled-weight", 32, 32): Tile(64, 4, 2),
+    ("unpool", 32, 32): Tile(64, 4, 2, 1),
+    ("pool", 8, 16): Tile(128, 4, 3, 4),
+    ("pool", 16, 32): Tile(128, 4, 3, 2),
+    ("pool", 32, 32): Tile(128, 4, 3, 1),
+    ("weight", 16, 16): Tile(64, 4, 3, 8),
+    ("weight", 32, 32): Tile(64, 8, 3, 4),
+    ("pooled-weight", 8, 16): Tile(64, 4, 3, 16),
+    ("pooled-weight", 16, 32): Tile(64, 8, 3, 8),
+    ("pooled-weight", 32, 32): Tile(64, 8, 3, 4),
 }
 
-# Programs that each sum a share of the pixels into a weight gradient: two a multiprocessor.
-SHARES = 264
+# Programs that a layer's weight gradient is summed in, two a multiprocessor. Sixteen over
+# `taps` of them share a part of the pixels.
+PROGRAMS = 264
+# Fewer tiles than this leave multiprocessors idle, so a small map is cut finer.
+ENOUGH_TILES = 128
+SMALLEST_BLOCK = 32
 
 
-def tile_of(kernel: str, source: int, target: int) -> Tile:
-    """Return the cut of a kernel for its channels in and out."""
-    return TILES.get((kernel, source, target), DEFAULT)
+def tile_of(kernel: str, source: int, target: int, cells: int | None = None) -> Tile:
+    """Return the cut of a kernel for its channels in and out, and for the cells of its map."""
+    other = DEFAULT if max(source, target) <= 32 else WIDE
+    tile = TILES.get((kernel, source, target), other)
+    if cells is None:
+        return tile
+    block = tile.block
+    while block > SMALLEST_BLOCK and -(-cells // block) < ENOUGH_TILES:
+        block //= 2
+    return tile._replace(block=block)
