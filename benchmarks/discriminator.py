@@ -2,6 +2,7 @@
 """Discriminator update and scoring on one GPU, step by step from plain to fused.
 
     python benchmarks/discriminator.py --out results/reward --budget-seconds 240
+    python benchmarks/discriminator.py --only fused --tune-seconds 40
 
 Every step is timed on 256 + 256 frames of 6×64×64 with full augmentation, and its logits
 and gradients are compared with float32 ones on the same weights and frames. A step that
@@ -46,8 +47,14 @@ class Args:
     """Positive frames, and as many unlabeled."""
     score_batch: int = 4096
     """Frames scored a call."""
-    tune: bool = True
-    """Search the fused kernels' tiles first, within a third of the budget."""
+    tune_seconds: float = 80.0
+    """Search the fused kernels' tiles first, for so long; 0 takes them from fused/tiles.py."""
+    only: str = ""
+    """Run the steps whose name holds this; rows of the others stay as they are in `base`."""
+    base: Path = Path("results/reward/discriminator.json")
+    """Earlier report, for `only`."""
+    commit: str = ""
+    """What is measured, where git cannot tell."""
     cpu_smoke: bool = False
     """Toy size on the CPU, to check this script."""
 
@@ -65,13 +72,14 @@ class Step:
 
 
 PLAIN = Step(name="", one_batch=False, captured=False, searched=False)
+FUSED = Step(name="fused augmentation and convolutions", arithmetic="fused")
 STEPS = [
     replace(PLAIN, name="float32, eager", arithmetic="float32"),
     replace(PLAIN, name="bfloat16"),
     replace(PLAIN, name="+ one batch", one_batch=True),
     Step(name="+ CUDA graph", searched=False),
     Step(name="+ cuDNN search"),
-    Step(name="fused augmentation and convolutions", arithmetic="fused"),
+    FUSED,
     Step(name="+ compiled augmentation", compiled=("augment",)),
     Step(name="+ compiled network", compiled=("augment", "network")),
 ]
@@ -100,17 +108,15 @@ def discriminator(step: Step, device: str, rate: float = 1e-5) -> Discriminator:
     return made
 
 
-def separately(made: Discriminator, positive: Tensor, unlabeled: Tensor) -> tuple[Tensor, Tensor]:
+def separately(made: Discriminator, both: Tensor) -> Tensor:
+    """A pass for each half of the batch."""
     made.network.train()
     with torch.autocast("cuda", torch.bfloat16, enabled=made.arithmetic == "bfloat16"):
         parts = [
             made.network.embed(augmentation.augment(frames, made.config.augment, made.generator))
-            for frames in (positive, unlabeled)
+            for frames in both.chunk(2)
         ]
-    return (
-        made.network.read_out(parts[0], made.generator),
-        made.network.read_out(parts[1], made.generator),
-    )
+    return torch.cat([made.network.read_out(part, made.generator) for part in parts])
 
 
 def milliseconds(call: Callable[[], object], device: str, repeats: int) -> float:
@@ -183,8 +189,8 @@ def update_row(step: Step, args: Args, device: str, trained: ResidualCNN) -> dic
         repeats = 2 if device == "cpu" else 100
         row["update_ms"] = milliseconds(lambda: made.update(p, u), device, repeats)
         if device == "cuda" and step.captured:
-            assert made._graph is not None
-            row["replay_ms"] = milliseconds(made._graph.graph.replay, device, repeats)
+            assert made._capture is not None
+            row["replay_ms"] = milliseconds(made._capture.step.graph.replay, device, repeats)
         row["scored_per_second"] = scored_per_second(made, args, device, step.captured)
         row |= agreement(step.arithmetic, trained, p, u)
     finally:
@@ -227,18 +233,18 @@ def profile(step: Step, args: Args, path: Path) -> None:
             made.update(p, p)
         torch.cuda.synchronize()
     table = seen.key_averages().table(
-        sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70
+        sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=70
     )
     path.write_text(f"ten updates: {step.name}\n{table}\n")
     print(table, flush=True)
 
 
-def versions() -> dict[str, str]:
-    def say(*command: str) -> str:
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-
+def versions(args: Args) -> dict[str, str]:
+    said = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
     found = {"torch": torch.__version__, "python": platform.python_version()}
-    found["commit"] = say("git", "rev-parse", "--short", "HEAD")
+    found["commit"] = args.commit or said.stdout.strip()
     if torch.cuda.is_available():
         found["device"] = torch.cuda.get_device_name()
         found["cudnn"] = str(torch.backends.cudnn.version())
@@ -249,30 +255,34 @@ def main(args: Args) -> None:
     started = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     device = "cpu" if args.cpu_smoke else "cuda"
-    report: dict[str, Any] = {"command": "python benchmarks/discriminator.py"} | versions()
+    command = "python benchmarks/discriminator.py" + (f" --only {args.only}" if args.only else "")
+    report: dict[str, Any] = {"command": command} | versions(args)
     report |= {"batch": args.batch, "score_batch": args.score_batch}
-    if args.tune and device == "cuda":
+    if args.tune_seconds > 0 and device == "cuda":
         from fused_tiles import search
 
-        report["tiles"] = guarded("tiles", lambda: search(512, args.budget_seconds / 3))
+        report["tiles"] = guarded("tiles", lambda: search(2 * args.batch, args.tune_seconds))
     arithmetic = "bfloat16" if device == "cuda" else "float32"
     plain = Step(name="training", arithmetic=arithmetic, captured=device == "cuda")
     trained = a_trained_network(args, device, plain)
-    rows: list[object] = []
-    for step in STEPS if device == "cuda" else STEPS[:1]:
+    steps = [step for step in (STEPS if device == "cuda" else STEPS[:1]) if args.only in step.name]
+    earlier = json.loads(args.base.read_text())["steps"] if args.only else []
+    rows: dict[str, Any] = {row["name"]: row for row in earlier}
+    for step in steps:
         if time.monotonic() - started > args.budget_seconds:
-            rows.append({"name": step.name, "skipped": "out of time"})
+            rows[step.name] = {"name": step.name, "skipped": "out of time"}
             continue
-        rows.append(guarded(step.name, partial(update_row, step, args, device, trained)))
-        print(json.dumps(rows[-1]), flush=True)
-        report["steps"] = rows
+        row = guarded(step.name, partial(update_row, step, args, device, trained))
+        rows[step.name] = row | {"commit": report["commit"]}
+        print(json.dumps(rows[step.name]), flush=True)
+        report["steps"] = list(rows.values())
         path = args.out / "discriminator.json"
-        path.write_text(json.dumps(report, indent=2))
+        path.write_text(json.dumps(report, indent=2) + "\n")
     if device == "cuda":
-        guarded("profile", lambda: profile(STEPS[5], args, args.out / "discriminator_profile.txt"))
+        guarded("profile", lambda: profile(FUSED, args, args.out / "discriminator_profile.txt"))
 
 
-def guarded(name: str, call: Callable[[], object]) -> object:
+def guarded(name: str, call: Callable[[], Any]) -> Any:
     """One step's failure is a row of the table, not the end of the run."""
     try:
         return call()

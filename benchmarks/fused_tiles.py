@@ -8,15 +8,17 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pureward.reward.fused import tiles, trunk
+from pureward.reward.fused import trunk
+from pureward.reward.fused.spread import Layer
 from pureward.reward.fused.tiles import TILES, Tile
-from pureward.reward.fused.trunk import Layer
+from pureward.reward.fused.weights import WeightSums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +54,18 @@ def milliseconds(call: Callable[[], object], launches: int = 20) -> float:
     return best
 
 
-def candidates(kernel: str) -> list[Tile]:
+def candidates(kernel: str, source: int) -> list[Tile]:
     """Cuts worth trying, the likelier first."""
     if kernel in ("weight", "pooled-weight"):
-        shapes = ((64, 4), (128, 4), (32, 2), (128, 8), (64, 2))
-        return [Tile(b, w, s) for s in (3, 2, 4) for b, w in shapes]
-    if kernel == "pool":
-        shapes = ((64, 4), (128, 8), (32, 4), (128, 4), (32, 2))
-        return [Tile(b, w, s, t) for s in (2, 1, 3) for t in (4, 1) for b, w in shapes]
-    shapes = ((128, 4), (256, 8), (64, 4), (256, 4))
-    return [Tile(b, w, s, t) for s in (3, 1, 2) for t in (1, 4) for b, w in shapes]
+        shapes = ((64, 8, 3), (64, 4, 3), (32, 4, 3), (128, 8, 2), (32, 4, 4), (64, 4, 2))
+        taps = 128 // source  # of which a product is 128 wide
+        return [Tile(*shape, taps // less) for less in (1, 2) for shape in shapes]
+    if kernel == "unpool":
+        shapes = ((128, 4, 2, 1), (64, 4, 2, 1), (128, 4, 3, 1), (64, 4, 3, 2), (128, 8, 2, 2))
+        return [Tile(*shape) for shape in shapes]
+    shapes = ((128, 4), (64, 4), (128, 8), (256, 8))
+    tiles = [Tile(*shape, s, t) for s, t in ((3, 2), (2, 4), (3, 1), (3, 4)) for shape in shapes]
+    return [tile for tile in tiles if tile.taps * source >= 16]
 
 
 def a_map(batch: int, side: int, channels: int) -> Tensor:
@@ -69,54 +73,46 @@ def a_map(batch: int, side: int, channels: int) -> Tensor:
 
 
 def a_layer(source: int, target: int) -> Layer:
-    weight = torch.randn(target, 3, 3, source, device="cuda") / (9 * source) ** 0.5
-    return Layer(weight.to(torch.bfloat16), torch.zeros(target, device="cuda"))
+    spread = torch.randn(2, 64 * source * target, device="cuda") / (9 * source) ** 0.5
+    forward, backward = spread.to(torch.bfloat16)
+    return Layer(source, target, forward, backward, torch.zeros(target, device="cuda"))
+
+
+def summed(layer: Layer, source: Tensor, gradient: Tensor, winner: Tensor | None = None) -> object:
+    """One layer's weight gradient, the adding up of its shares included."""
+    sums = WeightSums([layer], [winner is not None], source)
+    sums.add(0, source, gradient, winner=winner, relu_in=winner is None)
+    return sums.totals()
 
 
 def launches(batch: int) -> Iterator[tuple[tuple[str, int, int], Callable[[], object]]]:
     """Every kernel of a 64×64 network, on maps of the size it meets there."""
-    for channels, side in ((16, 32), (32, 16)):
-        layer, x = a_layer(channels, channels), a_map(batch, side, channels)
-        gate, skip = a_map(batch, side, channels), a_map(batch, side, channels)
-        partial = torch.empty(tiles.SHARES, 9 * channels**2 + channels, device="cuda")
-        yield (
-            ("convolve", channels, channels),
-            lambda x=x, layer=layer, skip=skip: trunk._convolved(x, layer, added=skip),
-        )
-        yield (
-            ("transpose", channels, channels),
-            lambda x=x, layer=layer, gate=gate, skip=skip: trunk._convolved(
-                x, layer, transposed=True, gate=gate, added=skip
-            ),
-        )
-        yield (
-            ("weight", channels, channels),
-            lambda x=x, layer=layer, gate=gate, partial=partial: trunk._weight_gradient(
-                x, gate, layer, partial, relu_in=True
-            ),
-        )
     for source, target, side in ((8, 16, 64), (16, 32, 32), (32, 32, 16)):
         layer, x = a_layer(source, target), a_map(batch, side, source)
-        pooled, winner = trunk._pooled(x, layer)
-        partial = torch.empty(tiles.SHARES, 9 * source * target + target, device="cuda")
-        yield ("pool", source, target), lambda x=x, layer=layer: trunk._pooled(x, layer)
-        yield (
-            ("pooled-weight", source, target),
-            lambda x=x, g=pooled, w=winner, layer=layer, p=partial: trunk._weight_gradient(
-                x, g, layer, p, winner=w
-            ),
-        )
+        g, winner = trunk.pooled(x, layer)
+        yield ("pool", source, target), partial(trunk.pooled, x, layer)
+        yield ("pooled-weight", source, target), partial(summed, layer, x, g, winner)
         if source > 8:
             yield (
                 ("unpool", target, source),
-                lambda g=pooled, w=winner, layer=layer: trunk._convolved(
-                    g, layer, transposed=True, winner=w
-                ),
+                partial(trunk.sent_back, g, layer, winner=winner),
             )
+    for channels, side in ((16, 32), (32, 16)):
+        layer = a_layer(channels, channels)
+        x, gate, skip = (a_map(batch, side, channels) for _ in range(3))
+        yield ("convolve", channels, channels), partial(trunk.convolved, x, layer, added=skip)
+        yield (
+            ("transpose", channels, channels),
+            partial(trunk.sent_back, x, layer, gate=gate, added=skip),
+        )
+        yield ("weight", channels, channels), partial(summed, layer, x, gate)
 
 
 def search(batch: int, budget_seconds: float) -> list[dict[str, Any]]:
-    """Try the candidates of every kernel, keep the fastest in TILES, report each choice."""
+    """Try the candidates of every kernel, keep the fastest in TILES, report each choice.
+
+    A weight gradient is timed with the sum over its shares.
+    """
     deadline = time.monotonic() + budget_seconds
     rows: list[dict[str, Any]] = []
     for done, (key, call) in enumerate(launches(batch)):
@@ -124,7 +120,7 @@ def search(batch: int, budget_seconds: float) -> list[dict[str, Any]]:
         share = (deadline - time.monotonic()) / max(1, len(TILES) - done)
         until = time.monotonic() + share
         timed: dict[Tile, float] = {}
-        for tile in [TILES[key], *candidates(key[0])]:
+        for tile in [TILES[key], *candidates(*key[:2])]:
             if tile in timed or (timed and time.monotonic() > until):
                 continue
             TILES[key] = tile
