@@ -2,7 +2,8 @@
 """Runs the network on frames in the fastest arithmetic their device has.
 
 float32 is the reference and the CPU's; bfloat16 is CUDA's library convolutions; fused is
-CUDA's own kernels (`fused/`), bfloat16 as well. docs/rewards.md states how far they differ.
+our own kernels on CUDA (`fused/`), bfloat16 as well, used by "auto" once they have agreed with
+float32 on the machine at hand. docs/rewards.md states how far they differ.
 """
 
 from functools import lru_cache
@@ -15,6 +16,7 @@ from torch import Tensor
 from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig, augment
 from pureward.reward.network import NetworkConfig, ResidualCNN
+from pureward.reward.trust import agrees
 
 Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
 
@@ -62,7 +64,7 @@ def resolved(arithmetic: Arithmetic, config: NetworkConfig, device: torch.device
     if arithmetic == "auto":
         if not on_cuda:
             return "float32"
-        return "fused" if _fused_covers(config) else "bfloat16"
+        return "fused" if _fused_covers(config) and _fused_agrees(config, device) else "bfloat16"
     if arithmetic != "float32" and not on_cuda:
         raise InputError(f"{arithmetic} arithmetic needs a CUDA device, got {device}; use 'auto'")
     if arithmetic == "fused" and not _fused_covers(config):
@@ -79,3 +81,13 @@ def _fused_covers(config: NetworkConfig) -> bool:
     from pureward.reward.fused.trunk import supports
 
     return supports(config)
+
+
+def _fused_agrees(config: NetworkConfig, device: torch.device) -> bool:
+    from pureward.reward.fused.path import distorted_output
+
+    return agrees(
+        config,
+        device,
+        lambda network, frames: distorted_output(network, frames, AugmentConfig.off(), None),
+    )
