@@ -26,8 +26,8 @@ from torch import Tensor
 
 from pureward.agent.categorical import Support, project, support
 from pureward.agent.d4pg import D4PG, Batch, D4PGConfig
+from pureward.capture import CapturedCall
 from pureward.data.replay import Replay, ReplayConfig
-from pureward.reward.graph import CapturedCall
 from pureward.types import Observation, Step
 
 STATE, ACTION = 24, 6

@@ -24,11 +24,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pureward.capture import CapturedCall
 from pureward.reward import augment as augmentation
 from pureward.reward.compose import imitation_reward
 from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
 from pureward.reward.engine import logits
-from pureward.reward.graph import CapturedCall
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.risk import nnpu
 

@@ -23,8 +23,8 @@ import tyro
 from torch import Tensor
 
 from pureward.agent.d4pg import D4PG, Batch, D4PGConfig
+from pureward.capture import CapturedCall
 from pureward.data.replay import Replay, ReplayConfig
-from pureward.reward.graph import CapturedCall
 from pureward.types import Observation, Step
 
 STATE, ACTION, FRAME = 24, 6, (3, 64, 64)

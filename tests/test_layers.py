@@ -9,7 +9,8 @@ ROOT = Path(pureward.__file__).parent
 
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
-    {"errors", "types", "gym", "files"},
+    {"errors", "types", "gym"},
+    {"files", "capture"},
     {"sim"},
     {"tasks"},
     {"env"},

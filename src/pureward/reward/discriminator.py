@@ -8,11 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pureward.capture import CapturedCall
 from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
-from pureward.reward.graph import CapturedCall, adam, trained_tensors
 from pureward.reward.network import NetworkConfig, seeded_network
+from pureward.reward.optimizer import adam, trained_tensors
 from pureward.reward.risk import Loss, Risk, RiskFunction, nnpu
 from pureward.reward.scoring import in_batches
 

@@ -14,8 +14,8 @@ from pureward.reward.annotations import checked_annotations, split_by_episode
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.compose import ensemble_minimum
 from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
-from pureward.reward.graph import adam
 from pureward.reward.network import NetworkConfig, ResidualCNN, seeded_network
+from pureward.reward.optimizer import adam
 from pureward.reward.scoring import in_batches
 
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from pureward.agent.d4pg import D4PG, Batch
 from pureward.agent.exploration import Exploration
+from pureward.capture import CapturedCall
 from pureward.data.replay import Replay
 from pureward.data.windows import Windows
 from pureward.env import BatchEnv
 from pureward.errors import TrainingError
-from pureward.reward.graph import CapturedCall
 from pureward.run.checkpoint import flattened, under
 from pureward.run.config import RunConfig
 

@@ -5,11 +5,10 @@ A captured update costs one launch from the host instead of a hundred. Capture n
 warm-up calls, which would count as training; they are undone.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from pureward.errors import InputError
 
@@ -79,30 +78,3 @@ class _put_back:  # noqa: N801 - reads as a verb where it is used
                 tensor.copy_(before)
         for generator, state in self.states:
             generator.set_state(state)
-
-
-def adam(parameters: Iterable[Tensor], learning_rate: float, device: torch.device) -> Optimizer:
-    """Adam with its state in place from the start, capturable on CUDA."""
-    on_cuda = device.type == "cuda"
-    optimizer = torch.optim.Adam(
-        parameters, lr=learning_rate, fused=on_cuda, capturable=on_cuda, foreach=not on_cuda
-    )
-    # A step on zero gradients moves nothing but allocates the moments; then forget it.
-    for parameter in _parameters(optimizer):
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    optimizer.zero_grad()
-    for state in optimizer.state.values():
-        state["step"].zero_()
-    return optimizer
-
-
-def trained_tensors(optimizer: Optimizer) -> list[Tensor]:
-    """Every tensor a step changes: parameters, moments, step counts."""
-    moments = [v for state in optimizer.state.values() for v in state.values() if v is not None]
-    return [*_parameters(optimizer), *moments]
-
-
-def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
