@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes on disk: Minari datasets, written lossless and whole, read with suspicion.
+
+A dataset is a folder; Minari's files are in its `data` folder. What is read is JSON and HDF5
+(or Arrow): nothing in it can execute code, and the environment it names is never made.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+import h5py
+import minari
+import numpy as np
+import torch
+from gymnasium import spaces
+from minari.data_collector import EpisodeBuffer
+from minari.dataset.minari_storage import MinariStorage
+from torch import Tensor
+
+from pureward.data.episodes import DRAWN_FROM, Episode, split_by_share
+from pureward.data.images import image_keys, stacked_frames
+from pureward.errors import InputError
+from pureward.files import whole_folder
+
+T = TypeVar("T")
+
+_COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
+_NOT_A_NAME = re.compile(r"[^-_\w]")
+_OURS = "pureward"  # our corner of the metadata
+
+# What Minari, h5py and gymnasium raise on files that are not what they should be.
+_UNREADABLE = (OSError, KeyError, ValueError, TypeError, IndexError, RuntimeError, AssertionError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """The episodes of a folder."""
+
+    path: Path
+    task: str | None
+    """The task they were collected on, None if the dataset is not ours."""
+    lossy: bool
+    """Whether frames were stored as JPEG: a discriminator can tell them by its artefacts."""
+    episodes: tuple[Episode, ...]
+
+    def split(self, name: str) -> list[Episode]:
+        """The episodes of a split: "train", "held-out" or "failure"."""
+        return [episode for episode in self.episodes if episode.split == name]
+
+
+def write_episodes(
+    folder: Path, episodes: Iterable[Episode], *, task: str, name: str = "episodes"
+) -> None:
+    """Write episodes of a task as FOLDER/data, which appears whole or not at all.
+
+    Minari calls the dataset pureward/TASK/NAME-v0.
+    """
+    remaining = iter(episodes)
+    first = next(remaining, None)
+    if first is None or first.state is None or first.actions is None:
+        raise InputError(f"{folder}: a dataset needs at least one episode with states and actions")
+    tags: list[dict[str, str]] = []
+
+    def buffers() -> Iterator[EpisodeBuffer]:
+        for episode in chain([first], remaining):
+            tags.append({"split": episode.split, "policy": episode.policy})
+            yield _buffer(episode)
+
+    with whole_folder(folder / "data") as partial:
+        storage = MinariStorage.new(
+            partial,
+            observation_space=spaces.Dict({k: _space(v) for k, v in _observations(first).items()}),
+            action_space=spaces.Box(-1.0, 1.0, tuple(first.actions.shape[1:])),
+            jpeg_encoding=False,
+        )
+        storage.update_metadata(
+            {
+                "dataset_id": f"pureward/{task}/{_NOT_A_NAME.sub('-', name)}-v0",
+                "minari_version": minari.__version__,
+                _OURS: {"task": task},
+            }
+        )
+        storage.update_episodes(buffers())
+        storage.update_episode_metadata(tags)
+
+
+def read_dataset(
+    path: Path | str,
+    *,
+    images: tuple[str, ...] | None = None,
+    frame_shape: tuple[int, int, int] | None = None,
+    held_out: float = 0.2,
+) -> Dataset:
+    """Read a dataset of ours, or any Minari dataset with image observations.
+
+    Args:
+        path: the dataset's folder, or the `data` folder in it.
+        images: which image observations to stack as channels, where there are several.
+        frame_shape: channels, height and width that stored frames must have.
+        held_out: share of the episodes to hold out, where the dataset does not say itself.
+    """
+    folder = _data_folder(Path(path))
+    metadata = _metadata(folder)
+    storage = _guarded(folder, lambda: MinariStorage.read(folder))
+    count = _count(folder, metadata)
+    own = metadata.get(_OURS)
+    parts = _parts(storage.observation_space)
+    ours = isinstance(own, dict) and "state" in parts
+    keys = _guarded(folder, lambda: _image_keys(storage.observation_space, ours, images))
+    default = split_by_share(count, held_out)
+    episodes = []
+    for index in range(count):
+        where = _where(folder, index)
+
+        def one(index: int = index) -> Episode:
+            return _episode(storage, index, keys, ours=ours, split=default[index])
+
+        episode = _guarded(where, one)
+        _check_shape(where, episode, frame_shape)
+        episodes.append(episode)
+    return Dataset(
+        path=Path(path),
+        task=own.get("task") if isinstance(own, dict) else None,
+        lossy=bool(keys) and storage.jpeg_encoding,
+        episodes=tuple(episodes),
+    )
+
+
+def _parts(space: spaces.Space) -> dict[str, spaces.Space]:
+    return dict(space.spaces) if isinstance(space, spaces.Dict) else {}
+
+
+def _image_keys(space: spaces.Space, ours: bool, images: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Where the images are; nowhere, if frames are to be drawn from states."""
+    keys = image_keys(space, images)
+    if not keys and not (ours and "qpos" in _parts(space)):
+        raise InputError(
+            f"observations must hold uint8 colour images, got {space}; "
+            "record the dataset with an environment that observes pixels"
+        )
+    return keys
+
+
+def _check_shape(where: str, episode: Episode, wanted: tuple[int, int, int] | None) -> None:
+    got = None if episode.frames is None else tuple(episode.frames.shape[1:])
+    if wanted is not None and got is not None and got != tuple(wanted):
+        raise InputError(
+            f"{where}: frames must be {tuple(wanted)} (channels, height, width), got {got}; "
+            "resize the dataset or make the environment's cameras match it"
+        )
+
+
+def _observations(episode: Episode) -> dict[str, Tensor]:
+    seen = {"state": episode.state, "frames": episode.frames, **episode.simulator}
+    return {name: value for name, value in seen.items() if value is not None}
+
+
+def _space(value: Tensor) -> spaces.Box:
+    array = value.cpu().numpy()
+    low, high = (0, 255) if array.dtype == np.uint8 else (-np.inf, np.inf)
+    return spaces.Box(low, high, array.shape[1:], array.dtype)  # pyright: ignore[reportArgumentType]
+
+
+def _buffer(episode: Episode) -> EpisodeBuffer:
+    assert episode.actions is not None
+    steps = len(episode)
+    infos = {} if episode.success is None else {"success": episode.success.cpu().numpy()}
+    # Minari's annotations say lists; it stores arrays as they are.
+    columns: dict[str, Any] = {
+        "observations": {name: v.cpu().numpy() for name, v in _observations(episode).items()},
+        "actions": episode.actions.cpu().numpy(),
+        "rewards": episode.rewards.cpu().numpy(),
+        "terminations": np.zeros(steps, dtype=bool),
+        "truncations": np.arange(1, steps + 1) == steps,
+    }
+    return EpisodeBuffer(**columns, infos=infos)
+
+
+def _data_folder(path: Path) -> Path:
+    for folder in (path / "data", path):
+        if (folder / "metadata.json").is_file():
+            return folder
+    raise InputError(
+        f"{path} is no dataset: neither it nor {path}/data holds a metadata.json; "
+        "give the folder that `pureward collect` or Minari wrote"
+    )
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    path = folder / "metadata.json"
+    metadata = _guarded(path, lambda: json.loads(path.read_text()))
+    if not isinstance(metadata, dict):
+        raise InputError(f"{path} must hold a JSON object; the dataset is damaged, fetch it again")
+    # Without these Minari would make the environment that the dataset names: foreign code.
+    for name in ("observation_space", "action_space"):
+        if not isinstance(metadata.get(name), str):
+            raise InputError(f"{path} must name the dataset's {name}; write it anew with Minari")
+    return metadata
+
+
+def _count(folder: Path, metadata: dict[str, Any]) -> int:
+    """How many episodes the dataset says it has, each found with all its columns."""
+    count = metadata.get("total_episodes")
+    if not isinstance(count, int) or count < 1:
+        raise InputError(f"{folder} must hold at least one episode, got {count}; collect some")
+    if metadata.get("data_format") != "hdf5":
+        return count
+    file = folder / "main_data.hdf5"
+
+    def check() -> None:
+        with h5py.File(file, "r") as groups:
+            for index in range(count):
+                group = groups.get(f"episode_{index}")
+                if not isinstance(group, h5py.Group):
+                    raise InputError(
+                        f"{file}, episode {index}: is missing, though {count} are announced; "
+                        "the dataset is damaged, fetch or collect it again"
+                    )
+                missing = [name for name in _COLUMNS if name not in group]
+                if missing:
+                    raise InputError(
+                        f"{file}, episode {index}: has no column {missing[0]!r}; "
+                        f"a dataset needs {', '.join(_COLUMNS)}"
+                    )
+
+    _guarded(file, check)
+    return count
+
+
+def _episode(
+    storage: MinariStorage, index: int, keys: tuple[str, ...], *, ours: bool, split: str
+) -> Episode:
+    raw = next(iter(storage.get_episodes([index])))
+    tags = next(iter(storage.get_episode_metadata([index])))
+    seen, infos = raw["observations"], raw["infos"] or {}
+    actions = raw["actions"]
+    success = infos.get("success") if ours else None
+    return Episode(
+        rewards=torch.from_numpy(np.asarray(raw["rewards"])).float(),
+        actions=torch.from_numpy(actions) if isinstance(actions, np.ndarray) else None,
+        success=None if success is None else torch.from_numpy(success).bool(),
+        state=torch.from_numpy(seen["state"]) if ours else None,
+        simulator={k: torch.from_numpy(seen[k]) for k in DRAWN_FROM if k in seen} if ours else {},
+        frames=stacked_frames(seen, keys) if keys else None,
+        split=str(tags.get("split", split)),
+        policy=str(tags.get("policy", "")),
+    )
+
+
+def _where(folder: Path, index: int) -> str:
+    file = folder / "main_data.hdf5"
+    return f"{file if file.exists() else folder}, episode {index}"
+
+
+def _guarded(where: Path | str, read: Callable[[], T]) -> T:
+    """What `read` returns; if it fails, a sentence that begins with where."""
+    try:
+        return read()
+    except InputError as error:
+        told = str(error)
+        raise InputError(told if told.startswith(str(where)) else f"{where}: {told}") from error
+    except ImportError as error:
+        raise InputError(f"{where}: needs {error.name}; pip install 'minari[arrow]'") from error
+    except _UNREADABLE as error:
+        raise InputError(
+            f"{where}: cannot be read ({error}); it is empty, truncated or no Minari dataset, "
+            "fetch or collect it again"
+        ) from error

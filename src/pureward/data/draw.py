@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames drawn on load: a stored state is set in the simulator and looked at again.
+
+On the engine that collected the states the frames are the same to the last bit. The C engine
+(float64) and MuJoCo Warp (float32) draw the same scene, with a few pixels of rounding apart.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from pureward.data.episodes import DRAWN_FROM, Episode
+from pureward.env import make
+from pureward.errors import InputError
+
+
+class Painter:
+    """Draws frames of a task's stored states, a batch of worlds at a time."""
+
+    def __init__(self, task: str, device: str = "cpu", *, worlds: int = 32):
+        self._env = make(task, worlds, device, cameras=True)
+        self.frame_shape = self._env.frame_shape
+
+    def draw(self, episode: Episode) -> Episode:
+        """The episode with frames: those it has, or new ones of its states."""
+        if episode.frames is not None:
+            return episode
+        fields = self._checked(episode)
+        parts = []
+        for start in range(0, len(episode) + 1, self._env.worlds):
+            rows = {name: value[start : start + self._env.worlds] for name, value in fields.items()}
+            parts.append(self._look(rows))
+        return replace(episode, frames=torch.cat(parts))
+
+    def _look(self, rows: dict[str, Tensor]) -> Tensor:
+        count = len(rows["qpos"])
+        for name, value in rows.items():
+            live = getattr(self._env.engine.state, name)
+            live[:count].copy_(value)
+        self._env.engine.refresh()
+        assert self._env.cameras is not None
+        return self._env.cameras.render()[:count].cpu().clone()
+
+    def _checked(self, episode: Episode) -> dict[str, Tensor]:
+        for name in DRAWN_FROM:
+            needed = tuple(getattr(self._env.engine.state, name).shape[1:])
+            value = episode.simulator.get(name)
+            got = None if value is None else tuple(value.shape[1:])
+            if 0 not in needed and got != needed:
+                raise InputError(
+                    f"drawing {self._env.task.name} needs {name} of shape {needed}, got {got}; "
+                    "the episode is of another task or another version of it"
+                )
+        return episode.simulator
+
+
+def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Episode]:
+    """The episodes with frames on the CPU, drawn on a device where they have none stored."""
+    episodes = list(episodes)
+    if all(episode.frames is not None for episode in episodes):
+        return episodes
+    painter = Painter(task, device)
+    return [painter.draw(episode) for episode in episodes]

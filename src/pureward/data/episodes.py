@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole episodes: what is stored of them, and which are trained on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pureward.errors import InputError
+
+#: What an episode is for. Failures never see success and are never trained on.
+TRAIN, HELD_OUT, FAILURE = SPLITS = ("train", "held-out", "failure")
+
+#: The parts of a simulator's state that decide what its cameras see.
+DRAWN_FROM = ("qpos", "mocap_pos", "mocap_quat")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """T control steps from a first state: T actions, T rewards, T + 1 states and frames.
+
+    Rewards belong to arrival states: `rewards[t]` and `success[t]` judge what `actions[t]` led
+    to, which is `state[t + 1]` and `frames[t + 1]`. The first state has no reward.
+    """
+
+    rewards: Tensor
+    """The task's own, float32 (T,)."""
+    actions: Tensor | None = None
+    """(T, action size), or None where a foreign dataset's actions are no plain array."""
+    success: Tensor | None = None
+    """Whether the arrival state solves the task, bool (T,), where it is known."""
+    state: Tensor | None = None
+    """Low-dimensional state, float32 (T + 1, state size), where it is known."""
+    simulator: dict[str, Tensor] = field(default_factory=dict)
+    """Fields of `DRAWN_FROM` to draw frames from, (T + 1, …), in the engine's precision."""
+    frames: Tensor | None = None
+    """uint8 (T + 1, 3·cameras, height, width), or None if they are yet to be drawn."""
+    split: str = TRAIN
+    policy: str = ""
+    """What acted: a snapshot's name, "random", or "" if it is not known."""
+
+    def __post_init__(self) -> None:
+        steps = len(self)
+        if steps == 0:
+            raise InputError("an episode needs at least one step, got none; drop it")
+        for name in ("actions", "success"):
+            _check_length(name, getattr(self, name), steps, "one per reward")
+        for name, value in self._seen().items():
+            _check_length(name, value, steps + 1, "one more than rewards")
+        for name in ("rewards", "actions", "state"):
+            _check_finite(name, getattr(self, name))
+        if self.split not in SPLITS:
+            raise InputError(f"unknown split {self.split!r}; choose from {SPLITS}")
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether the task is solved at any time."""
+        return self.success is not None and bool(self.success.any())
+
+    def _seen(self) -> dict[str, Tensor | None]:
+        return {"state": self.state, "frames": self.frames, **self.simulator}
+
+
+def annotated(episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor]:
+    """Arrival frames of all steps, their rewards, and the number of the episode of each."""
+    frames, rewards, numbers = [], [], []
+    for number, episode in enumerate(episodes):
+        if episode.frames is None:
+            raise InputError(f"episode {number} has no frames yet; draw them with `draw`")
+        frames.append(episode.frames[1:])
+        rewards.append(episode.rewards)
+        numbers.append(torch.full((len(episode),), number))
+    if not frames:
+        raise InputError("annotated frames need at least one episode, got none")
+    return torch.cat(frames), torch.cat(rewards), torch.cat(numbers)
+
+
+def split_by_share(count: int, held_out: float) -> list[str]:
+    """Splits for episodes that carry none: the same ones are held out each time."""
+    if not 0.0 <= held_out < 1.0:
+        raise InputError(f"held_out must lie in [0, 1), got {held_out}; it is a share of episodes")
+    held = min(count - 1, max(1, round(held_out * count))) if held_out else 0
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    splits = [TRAIN] * count
+    for index in order[:held].tolist():
+        splits[index] = HELD_OUT
+    return splits
+
+
+def _check_length(name: str, value: Tensor | None, length: int, rule: str) -> None:
+    if value is not None and len(value) != length:
+        raise InputError(f"{name} must have {length} rows ({rule}), got {len(value)}")
+
+
+def _check_finite(name: str, value: Tensor | None) -> None:
+    if value is None:
+        return
+    bad = (~value.isfinite()).flatten(1).any(dim=1) if value.dim() > 1 else ~value.isfinite()
+    if bad.any():
+        step = int(bad.nonzero()[0])
+        raise InputError(
+            f"{name} must be finite numbers, got NaN or infinity at step {step}; "
+            "repair or drop that episode"
+        )

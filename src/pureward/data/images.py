@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the images among a foreign dataset's observations and lays them out as our frames."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from pureward.errors import InputError
+
+_SMALLEST = 16  # pixels; what is smaller is a grid of tokens rather than an image
+
+
+def image_keys(space: spaces.Space, wanted: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Paths ("camera/top") of the colour images in an observation space; "" is all of it."""
+    found = tuple(_paths(space))
+    if wanted is not None:
+        unknown = [name for name in wanted if name not in found]
+        if unknown:
+            raise InputError(f"unknown image {unknown[0]!r}; choose from {list(found)}")
+        return wanted
+    if len(found) > 1:
+        raise InputError(
+            f"observations hold several images, {list(found)}; "
+            "say which, in the order of their channels: images=(...)"
+        )
+    return found
+
+
+def stacked_frames(observations: Any, keys: tuple[str, ...]) -> Tensor:
+    """The named images of every instant, stacked as channels: uint8 (T + 1, 3·k, h, w)."""
+    parts = []
+    for key in keys:
+        value = observations
+        for name in filter(None, key.split("/")):
+            value = value[name]
+        parts.append(_channels_first(np.asarray(value)))
+    sizes = {part.shape[2:] for part in parts}
+    if len(sizes) > 1:
+        raise InputError(f"images must be of one size to be stacked, got {sorted(sizes)}")
+    return torch.from_numpy(np.concatenate(parts, axis=1))
+
+
+def _paths(space: spaces.Space, prefix: str = "") -> list[str]:
+    if isinstance(space, spaces.Dict):
+        inner = ((f"{prefix}/{k}".lstrip("/"), s) for k, s in space.spaces.items())
+        return [path for name, part in inner for path in _paths(part, name)]
+    return [prefix] if _is_image(space) else []
+
+
+def _is_image(space: spaces.Space) -> bool:
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+        return False
+    return _channel_axis(space.shape) is not None
+
+
+def _channel_axis(shape: tuple[int, ...]) -> int | None:
+    """The axis of the colours in (height, width, 3·k) or (3·k, height, width)."""
+    for axis in (2, 0):
+        size = sorted(shape[i] for i in range(3) if i != axis)
+        if shape[axis] % 3 == 0 and shape[axis] < _SMALLEST <= size[0]:
+            return axis
+    return None
+
+
+def _channels_first(images: np.ndarray) -> np.ndarray:
+    if images.ndim != 4 or images.dtype != np.uint8:
+        raise InputError(
+            f"images must be uint8 (time, height, width, 3), got {images.dtype} {images.shape}"
+        )
+    axis = _channel_axis(images.shape[1:])
+    if axis is None:
+        raise InputError(f"images must have 3 colours each, got shape {images.shape[1:]}")
+    return images.transpose(0, 3, 1, 2) if axis == 2 else images
