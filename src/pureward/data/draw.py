@@ -5,7 +5,7 @@ On the engine that collected the states the frames are the same to the last bit.
 (float64) and MuJoCo Warp (float32) draw the same scene, with a few pixels of rounding apart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -27,12 +27,18 @@ class Painter:
         """The episode with frames: those it has, or new ones of its states."""
         if episode.frames is not None:
             return episode
+        return replace(episode, frames=self.frames(episode, range(len(episode) + 1)))
+
+    def frames(self, episode: Episode, instants: Sequence[int]) -> Tensor:
+        """What is seen at some instants from 0 to T, uint8 (instants, 3·cameras, h, w)."""
+        if episode.frames is not None:
+            return episode.frames[list(instants)]
         fields = self._checked(episode)
         parts = []
-        for start in range(0, len(episode) + 1, self._env.worlds):
-            rows = {name: value[start : start + self._env.worlds] for name, value in fields.items()}
-            parts.append(self._look(rows))
-        return replace(episode, frames=torch.cat(parts))
+        for start in range(0, len(instants), self._env.worlds):
+            chosen = list(instants[start : start + self._env.worlds])
+            parts.append(self._look({name: value[chosen] for name, value in fields.items()}))
+        return torch.cat(parts)
 
     def _look(self, rows: dict[str, Tensor]) -> Tensor:
         count = len(rows["qpos"])

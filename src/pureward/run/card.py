@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The card of a dataset: what is inside, in numbers (JSON) and in pictures (PNG)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pureward.data.draw import Painter
+from pureward.data.episodes import SPLITS, Episode
+from pureward.files import write_json
+from pureward.picture import contact_sheet, save_image
+
+_ROWS, _COLUMNS = 3, 8  # episodes of each split and instants of each episode on the sheet
+
+
+def describe(episodes: Sequence[Episode]) -> dict[str, Any]:
+    """Counts, returns and policies of each split that has episodes."""
+    splits = {name: [e for e in episodes if e.split == name] for name in SPLITS}
+    return {name: _described(chosen) for name, chosen in splits.items() if chosen}
+
+
+def write_card(
+    folder: Path, episodes: Sequence[Episode], painter: Painter, facts: dict[str, Any]
+) -> None:
+    """Write FOLDER/card.json and FOLDER/sheet.png."""
+    card = {
+        **facts,
+        "frame_shape": list(painter.frame_shape or ()),
+        "rewards": "of arrival states: reward t belongs to state and frame t + 1",
+        "splits": describe(episodes),
+    }
+    write_json(folder / "card.json", card)
+    rows, images = [], []
+    for name in SPLITS:
+        chosen = [e for e in episodes if e.split == name]
+        for index in np.linspace(0, len(chosen) - 1, min(_ROWS, len(chosen))).astype(int):
+            shots = np.linspace(0, len(chosen[index]), _COLUMNS).astype(int).tolist()
+            frames = painter.frames(chosen[index], shots)
+            images.append(frames[:, :3].permute(0, 2, 3, 1).numpy())
+            rows.append(f"{name}, return {float(chosen[index].rewards.sum()):.0f}")
+    columns = [f"{share:.0%}" for share in np.linspace(0, 1, _COLUMNS)]
+    save_image(contact_sheet(np.stack(images), rows, columns), folder / "sheet.png")
+
+
+def _described(episodes: list[Episode]) -> dict[str, Any]:
+    returns = torch.stack([episode.rewards.sum() for episode in episodes]).double()
+    policies: dict[str, int] = {}
+    for episode in episodes:
+        policies[episode.policy] = policies.get(episode.policy, 0) + 1
+    return {
+        "episodes": len(episodes),
+        "steps": sum(len(episode) for episode in episodes),
+        "return_mean": float(returns.mean()),
+        "return_min": float(returns.min()),
+        "return_max": float(returns.max()),
+        "with_success": sum(episode.succeeds for episode in episodes),
+        "policies": policies,
+    }

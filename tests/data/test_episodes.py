@@ -1,0 +1,295 @@
+"""Episodes on disk: what is written is read, to the last bit, and bad files are named."""
+
+import json
+import os
+import shutil
+import warnings
+from dataclasses import replace
+
+import h5py
+import minari
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from minari.data_collector import EpisodeBuffer
+from minari.dataset.minari_storage import MinariStorage
+
+import pureward
+from pureward.data.dataset import read_dataset, write_episodes
+from pureward.data.draw import draw
+from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode, annotated, split_by_share
+from pureward.run.collect import rollout
+
+
+def wander(state):
+    return torch.sin(7.0 * state[:, :2] + 3.0 * state[:, 2:])
+
+
+@pytest.fixture(scope="module")
+def played():
+    """Three episodes of reach with the frames seen while they were played."""
+    episodes = rollout(pureward.make("reach", 3, "cpu", cameras=True), wander)
+    splits = (TRAIN, HELD_OUT, FAILURE)
+    return [replace(e, split=s, policy=f"of {s}") for e, s in zip(episodes, splits, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def states_only(played, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("states")
+    write_episodes(folder, (replace(episode, frames=None) for episode in played), task="reach")
+    return folder
+
+
+def same(one: Episode, other: Episode) -> bool:
+    names = ("rewards", "actions", "success", "state")
+    equal = all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
+    return equal and (one.split, one.policy) == (other.split, other.policy)
+
+
+def test_states_are_read_as_they_were_written(played, states_only):
+    dataset = read_dataset(states_only)
+    assert dataset.task == "reach"
+    assert not dataset.lossy
+    assert all(map(same, dataset.episodes, played))
+    for read, kept in zip(dataset.episodes, played, strict=True):
+        assert read.simulator["qpos"].dtype == torch.float64
+        assert torch.equal(read.simulator["qpos"], kept.simulator["qpos"])
+    assert [e.policy for e in dataset.split(FAILURE)] == ["of failure"]
+
+
+def test_frames_drawn_on_load_are_the_frames_that_were_seen(played, states_only):
+    dataset = read_dataset(states_only)
+    assert all(episode.frames is None for episode in dataset.episodes)
+    for drawn, seen in zip(draw(dataset.episodes, "reach"), played, strict=True):
+        assert drawn.frames.shape == (101, 3, 64, 64)
+        assert torch.equal(drawn.frames, seen.frames)
+        assert len(seen.frames.unique()) > 20  # it is a picture, not a blank
+
+
+def test_stored_frames_are_lossless_and_states_are_far_smaller(played, states_only, tmp_path):
+    write_episodes(tmp_path, played, task="reach")
+    dataset = read_dataset(tmp_path, frame_shape=(3, 64, 64))
+    for read, kept in zip(dataset.episodes, played, strict=True):
+        assert torch.equal(read.frames, kept.frames)
+    sizes = [(f / "data" / "main_data.hdf5").stat().st_size for f in (states_only, tmp_path)]
+    assert sizes[0] * 10 < sizes[1]
+
+
+def test_minari_itself_reads_what_we_write(played, states_only):
+    theirs = minari.MinariDataset(states_only / "data")
+    assert theirs.total_episodes == 3
+    assert theirs.total_steps == 300
+    episode = theirs[1]
+    assert np.array_equal(episode.rewards, played[1].rewards.numpy())
+    assert episode.observations["qpos"].shape == (101, 2)
+    assert episode.truncations.tolist() == [False] * 99 + [True]
+
+
+def test_rewards_belong_to_arrival_states(played):
+    frames, rewards, numbers = annotated(played)
+    env = pureward.make("reach", 1, "cpu")
+    for step in (0, 42, 99):
+        qpos = played[1].simulator["qpos"][step + 1]
+        env.engine.state.qpos.copy_(qpos)
+        env.engine.refresh()
+        row = 100 + step
+        assert rewards[row] == env.task.reward(env.engine.state).float()[0]
+        assert torch.equal(frames[row], played[1].frames[step + 1])
+        assert numbers[row] == 1
+
+
+def test_an_interrupted_write_leaves_nothing(played, tmp_path):
+    def broken():
+        yield played[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_episodes(tmp_path, broken(), task="reach")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_drawing_another_task_is_refused(played):
+    with pytest.raises(pureward.InputError, match="drawing walker needs qpos .* another task"):
+        draw([replace(played[0], frames=None)], "walker")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"rewards": torch.ones(99)}, "actions must have 99 rows"),
+        ({"state": torch.ones(100, 4)}, "state must have 101 rows"),
+        ({"split": "tset"}, "unknown split 'tset'; choose from"),
+        ({"actions": torch.full((100, 2), torch.nan)}, "actions must be finite .* at step 0"),
+    ],
+)
+def test_an_episode_checks_itself(played, change, sentence):
+    with pytest.raises(pureward.InputError, match=sentence):
+        replace(played[0], **change)
+
+
+def test_a_share_is_held_out_the_same_each_time():
+    assert split_by_share(10, 0.2).count(HELD_OUT) == 2
+    assert split_by_share(10, 0.2) == split_by_share(10, 0.2)
+    assert split_by_share(1, 0.2) == [TRAIN]
+    assert split_by_share(3, 0.0) == [TRAIN] * 3
+
+
+# Foreign datasets.
+
+
+def foreign(folder, space, observe, *, jpeg=False, episodes=4, steps=5):
+    """A Minari dataset as somebody else would write it."""
+    folder.mkdir()
+    storage = MinariStorage.new(
+        folder,
+        observation_space=space,
+        action_space=spaces.Discrete(3),
+        jpeg_encoding=jpeg,
+    )
+    rng = np.random.default_rng(0)
+    storage.update_episodes(
+        EpisodeBuffer(
+            observations=observe(rng, steps + 1),
+            actions=rng.integers(3, size=steps),
+            rewards=rng.random(steps),
+            terminations=np.zeros(steps, dtype=bool),
+            truncations=np.zeros(steps, dtype=bool),
+            infos={},
+        )
+        for _ in range(episodes)
+    )
+    return folder
+
+
+def pixels(rng, count, shape=(64, 64, 3)):
+    return rng.integers(256, size=(count, *shape), dtype=np.uint8)
+
+
+IMAGE = spaces.Box(0, 255, (64, 64, 3), np.uint8)
+
+
+def test_a_foreign_dataset_of_images(tmp_path):
+    dataset = read_dataset(foreign(tmp_path / "theirs", IMAGE, pixels), held_out=0.25)
+    rng = np.random.default_rng(0)
+    first = dataset.episodes[0]
+    assert torch.equal(first.frames, torch.from_numpy(pixels(rng, 6)).permute(0, 3, 1, 2))
+    assert (first.state, first.success, dataset.task, dataset.lossy) == (None, None, None, False)
+    assert first.rewards.dtype == torch.float32
+    assert (len(dataset.split(TRAIN)), len(dataset.split(HELD_OUT))) == (3, 1)
+
+
+def test_a_jpeg_dataset_is_read_and_called_lossy(tmp_path):
+    dataset = read_dataset(foreign(tmp_path / "theirs", IMAGE, pixels, jpeg=True))
+    assert dataset.lossy
+    assert dataset.episodes[0].frames.shape == (6, 3, 64, 64)
+
+
+def test_several_cameras_are_stacked_in_the_order_asked_for(tmp_path):
+    space = spaces.Dict({"top": IMAGE, "speed": spaces.Box(-1, 1, (2,)), "side": IMAGE})
+
+    def observe(rng, count):
+        return {
+            "top": pixels(rng, count),
+            "speed": np.zeros((count, 2), np.float32),
+            "side": pixels(rng, count) // 2,
+        }
+
+    path = foreign(tmp_path / "theirs", space, observe)
+    with pytest.raises(pureward.InputError, match=f"{path}: .*several images.*'side', 'top'"):
+        read_dataset(path)
+    with pytest.raises(pureward.InputError, match="unknown image 'front'; choose from"):
+        read_dataset(path, images=("front",))
+    frames = read_dataset(path, images=("top", "side")).episodes[0].frames
+    assert frames.shape == (6, 6, 64, 64)
+    assert frames[:, 3:].max() <= 127 < frames[:, :3].max()
+
+
+def test_a_foreign_resolution_is_named_with_file_and_episode(tmp_path):
+    space = spaces.Box(0, 255, (84, 84, 3), np.uint8)
+    path = foreign(tmp_path / "theirs", space, lambda r, n: pixels(r, n, (84, 84, 3)))
+    sentence = r"theirs/main_data.hdf5, episode 0: frames must be \(3, 64, 64\).*got \(3, 84, 84\)"
+    with pytest.raises(pureward.InputError, match=sentence):
+        read_dataset(path, frame_shape=(3, 64, 64))
+    assert read_dataset(path).episodes[0].frames.shape == (6, 3, 84, 84)
+
+
+def test_a_dataset_without_images_is_refused(tmp_path):
+    space = spaces.Box(-1, 1, (4,), np.float32)
+    path = foreign(tmp_path / "theirs", space, lambda _, n: np.zeros((n, 4), np.float32))
+    with pytest.raises(pureward.InputError, match=f"{path}: observations must hold uint8 colour"):
+        read_dataset(path)
+
+
+# Bad files.
+
+
+def _edit(change):
+    def spoil(data):
+        with h5py.File(data / "main_data.hdf5", "a") as file:
+            change(file)
+
+    return spoil
+
+
+def _metadata(**changes):
+    def spoil(data):
+        path = data / "metadata.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return spoil
+
+
+def _nan_reward(file):
+    file["episode_1/rewards"][7] = np.nan
+
+
+def _drop(name):
+    return _edit(lambda file: file.__delitem__(name))
+
+
+def _halve(data):
+    file = data / "main_data.hdf5"
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def _shorten(file):
+    file["episode_1/observations/state"].resize((50, 4))
+
+
+SPOILS = {
+    "NaN reward": (_edit(_nan_reward), "hdf5, episode 1: rewards must be finite.*at step 7"),
+    "no rewards": (_drop("episode_2/rewards"), "hdf5, episode 2: has no column 'rewards'"),
+    "no states": (_drop("episode_1/observations/state"), "hdf5, episode 1: cannot be read"),
+    "lost episode": (_drop("episode_1"), "hdf5, episode 1: is missing, though 3 are announced"),
+    "short episode": (_edit(_shorten), "hdf5, episode 1: state must have 101 rows"),
+    "truncated": (_halve, "main_data.hdf5: cannot be read.*truncated"),
+    "empty": (lambda d: os.truncate(d / "main_data.hdf5", 0), "main_data.hdf5: cannot be read"),
+    "no file": (lambda d: (d / "main_data.hdf5").unlink(), "data: cannot be read"),
+    "empty metadata": (lambda d: os.truncate(d / "metadata.json", 0), "metadata.json: cannot be"),
+    "metadata of a list": (lambda d: (d / "metadata.json").write_text("[]"), "JSON object"),
+    "no episodes": (_metadata(total_episodes=0), "at least one episode, got 0"),
+    "no spaces": (_metadata(action_space=None), "metadata.json must name .* action_space"),
+    "unknown format": (_metadata(data_format="pickle"), "data: cannot be read"),
+    "no metadata": (lambda d: (d / "metadata.json").unlink(), "is no dataset"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_a_bad_dataset_is_refused_in_a_sentence(name, states_only, tmp_path):
+    spoil, sentence = SPOILS[name]
+    shutil.copytree(states_only, tmp_path / "bad")
+    spoil(tmp_path / "bad" / "data")
+    with warnings.catch_warnings(), pytest.raises(pureward.InputError, match=sentence) as told:
+        warnings.simplefilter("error")
+        read_dataset(tmp_path / "bad")
+    assert str(tmp_path / "bad") in str(told.value)
+
+
+def test_a_dataset_cannot_make_its_environment(states_only, tmp_path):
+    """Minari would import the entry point of an environment whose spaces are not stored."""
+    shutil.copytree(states_only, tmp_path / "bad")
+    spec = json.dumps({"id": "evil-v0", "entry_point": "evil:Env"})
+    _metadata(env_spec=spec, observation_space=None)(tmp_path / "bad" / "data")
+    with pytest.raises(pureward.InputError, match="must name the dataset's observation_space"):
+        read_dataset(tmp_path / "bad")

@@ -1,0 +1,122 @@
+"""Collecting: demonstrations, the course of a run's learning, failures, and the card of it all."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from PIL import Image
+from tiny import tiny
+
+import pureward
+from pureward.data.dataset import read_dataset
+from pureward.data.draw import draw
+from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
+from pureward.run.collect import _failures, collect, rollout
+from pureward.run.evaluate import evaluate
+from pureward.run.policy import load_policy, snapshots
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "reach"
+    pureward.train(tiny(path, env_steps=400))
+    return path
+
+
+@pytest.fixture(scope="module")
+def demonstrations(run, tmp_path_factory):
+    out = tmp_path_factory.mktemp("data") / "demos"
+    return collect("reach", run, out, episodes=4, held_out=2, failures=3, device="cpu")
+
+
+def test_demonstrations_are_episodes_of_the_last_policy(run, demonstrations):
+    dataset = read_dataset(demonstrations.path)
+    last = snapshots(run)[-1].stem
+    kinds = [(name, len(dataset.split(name))) for name in (TRAIN, HELD_OUT, FAILURE)]
+    assert kinds == [(TRAIN, 4), (HELD_OUT, 2), (FAILURE, 3)]
+    assert {e.policy for e in dataset.split(TRAIN) + dataset.split(HELD_OUT)} == {last}
+    starts = torch.stack([e.state[0] for e in dataset.split(TRAIN) + dataset.split(HELD_OUT)])
+    assert len(starts.unique(dim=0)) == 6  # no episode is in both splits
+
+
+def test_the_policy_acts_greedily_and_rewards_are_the_task_s(run):
+    policy = load_policy(run)
+    env = pureward.make("reach", 3, "cpu")
+    env.seed(5)
+    episodes = rollout(env, policy.act)
+    judged = evaluate(env, policy.act, seed=5)
+    assert torch.allclose(torch.stack([e.rewards.sum() for e in episodes]), judged.returns)
+    for episode in episodes:
+        assert torch.equal(policy.act(episode.state[:-1]).detach(), episode.actions)
+
+
+def test_failures_never_succeed_and_come_from_several_policies(demonstrations):
+    failures = read_dataset(demonstrations.path).split(FAILURE)
+    assert not any(episode.success.any() for episode in failures)
+    assert len({episode.policy for episode in failures}) > 1
+
+
+def test_failures_are_taken_in_turns_and_successes_left(demonstrations):
+    one = read_dataset(demonstrations.path).split(FAILURE)[0]
+    solved = replace(one, success=torch.ones_like(one.success))
+    candidates = [replace(one, policy=name) for name in "aaab"] + [replace(solved, policy="c")]
+    assert [e.policy for e in _failures(candidates, 3)] == ["b", "a", "a"]
+    assert len(_failures(candidates, 10)) == 4
+
+
+def test_stages_span_the_whole_course(run, tmp_path):
+    out = tmp_path / "stages"
+    collect("reach", run, out, episodes=6, held_out=2, failures=0, stages=True, device="cpu")
+    dataset = read_dataset(out)
+    course = [path.stem for path in snapshots(run)]
+    assert len(course) >= 3
+    trained = [episode.policy for episode in dataset.split(TRAIN)]
+    assert sorted(set(trained)) == course
+    assert trained == sorted(trained)
+    assert [e.policy for e in dataset.split(HELD_OUT)] == [course[0], course[-1]]
+    assert dataset.split(FAILURE) == []
+
+
+def test_the_same_seed_collects_the_same_episodes_and_stored_frames_are_the_drawn(run, tmp_path):
+    settings = {"episodes": 2, "held_out": 0, "failures": 0, "device": "cpu", "seed": 3}
+    collect("reach", run, tmp_path / "states", **settings)
+    collect("reach", run, tmp_path / "frames", **settings, frames=True)
+    drawn = draw(read_dataset(tmp_path / "states").episodes, "reach")
+    stored = read_dataset(tmp_path / "frames", frame_shape=(3, 64, 64)).episodes
+    for one, other in zip(drawn, stored, strict=True):
+        assert torch.equal(one.frames, other.frames)
+        assert torch.equal(one.rewards, other.rewards)
+
+
+def test_the_card_says_what_is_inside(demonstrations):
+    card = json.loads((demonstrations.path / "card.json").read_text())
+    train = read_dataset(demonstrations.path).split(TRAIN)
+    told = card["splits"]["train"]
+    assert card["task"] == "reach"
+    assert card["frames"] == "drawn on load from stored states"
+    assert card["splits"] == demonstrations.splits
+    assert (told["episodes"], told["steps"]) == (4, 400)
+    assert told["return_max"] == pytest.approx(max(float(e.rewards.sum()) for e in train))
+    assert told["with_success"] == sum(bool(e.success.any()) for e in train)
+    assert sum(told["policies"].values()) == 4
+    with Image.open(demonstrations.path / "sheet.png") as sheet:
+        assert sheet.height > 8 * 128  # three, two and three episodes, a row each
+
+
+def test_bad_requests_are_refused_before_anything_is_played(run, demonstrations, tmp_path):
+    new = tmp_path / "new"
+    for sentence, arguments in {
+        "exists already": ("reach", run, demonstrations.path),
+        "trained on 'reach', not on 'walker'": ("walker", run, new),
+        "unknown task 'fly'": ("fly", run, new),
+    }.items():
+        with pytest.raises(pureward.InputError, match=sentence):
+            collect(*arguments)
+    with pytest.raises(pureward.InputError, match="episodes must be at least 1, got 0"):
+        collect("reach", run, new, episodes=0)
+    with pytest.raises(pureward.InputError, match="failures must be at least 0, got -1"):
+        collect("reach", run, new, failures=-1)
+    with pytest.raises(pureward.InputError):
+        collect("reach", tmp_path / "nowhere", new)
+    assert not new.exists()
