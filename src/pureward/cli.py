@@ -59,6 +59,7 @@ def show(
     """
     from pureward.show import show as run
 
+    _announce(device)
     shown = run(
         task,
         out,
@@ -111,12 +112,21 @@ def _expert(arguments: list[str]) -> Callable[..., None]:
         """
         from pureward.run.loop import train
 
+        _announce(config.device)
         result = train(replace(config, task=task), resume=resume)
         print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
         if result.evaluation:
             print(_told(result.evaluation))
 
     return expert
+
+
+def _announce(device: str) -> None:
+    """Say why nothing seems to happen at first."""
+    from pureward.env import find_device
+
+    if find_device(device).type == "cuda":
+        print("On a new machine the simulator's kernels are compiled first: up to a minute.")
 
 
 def _told(evaluation: dict[str, float]) -> str:
@@ -153,14 +163,21 @@ def evaluate(
 
 
 def demo(out: Path = Path("demo")) -> None:
-    """See the simulation at work: a batch of points and a batch of walkers.
+    """See it at work: a batch of walkers, and points that learn to reach their target.
 
     Args:
-        out: folder for the pictures and videos.
+        out: folder for pictures, videos and the run; a run that was stopped goes on.
     """
-    for task, worlds in (("reach", 16), ("walker", 16)):
-        show(task, out, worlds)
-    print(f"Look at {out / 'walker.png'}, play {out / 'walker.mp4'}.")
+    from pureward.run.loop import train
+
+    show("walker", out / "random")
+    run = out / "reach-expert"
+    config = preset("reach", "fast", out=str(run))
+    result = train(config, resume=(run / "config.json").exists())
+    print(f"reach expert, {result.env_steps:,} env steps: {_told(result.evaluation)}")
+    show("reach", out / "random")
+    show("reach", out / "expert", policy=str(run))
+    print(f"Look at {out}/random/walker.png; compare {out}/random/reach.mp4 with {out}/expert/.")
 
 
 def main(arguments: list[str] | None = None) -> None:
