@@ -61,7 +61,7 @@ def test_a_ring_that_does_not_fit_is_refused_with_one_that_does():
 def test_a_replay_asks_for_the_memory_that_is_free(monkeypatch):
     monkeypatch.setattr("pureward.data.replay.claimable_bytes", lambda device: 10_000)
     sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
-    with pytest.raises(InputError, match="1,000,000 steps .* host memory has 0.00 GB"):
+    with pytest.raises(InputError, match="1,000,000 steps .* host memory has 10.00 kB"):
         Replay(ReplayConfig(), **sizes)
     Replay(ReplayConfig(capacity=100), **sizes)
 
@@ -69,7 +69,7 @@ def test_a_replay_asks_for_the_memory_that_is_free(monkeypatch):
 def test_the_line_for_the_log_says_steps_and_bytes():
     sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
     assert Replay(ReplayConfig(capacity=2000), **sizes).describe() == (
-        "replay of 2,000 steps (1,000 rows × 2 worlds) on cpu: 0.00 GB, no frames"
+        "replay of 2,000 steps (1,000 rows × 2 worlds) on cpu: 64.79 kB, no frames"
     )
 
 

@@ -89,8 +89,8 @@ class Layout:
         if self.frame_shape is not None and where != HOST:
             remedy += ", or keep the frames in host memory with storage='host'"
         raise InputError(
-            f"a replay of {self.steps:,} steps needs {in_gigabytes(self.bytes)} and {where} has "
-            f"{in_gigabytes(free_bytes)} to spare; {remedy}"
+            f"a replay of {self.steps:,} steps needs {readable(self.bytes)} and {where} has "
+            f"{readable(free_bytes)} to spare; {remedy}"
         )
 
 
@@ -104,9 +104,12 @@ def claimable_bytes(device: torch.device) -> int | None:
     return int(_CLAIM * min(known)) if known else None
 
 
-def in_gigabytes(count: int) -> str:
+def readable(count: int) -> str:
     """A count of bytes for people."""
-    return f"{count / 1e9:.2f} GB"
+    for size, unit in ((1e9, "GB"), (1e6, "MB")):
+        if count >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count / 1e3:.2f} kB"
 
 
 def _machine_free(path: Path = Path("/proc/meminfo")) -> int | None:

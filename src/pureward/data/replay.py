@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pureward.data.layout import HOST, Layout, claimable_bytes, in_gigabytes
+from pureward.data.layout import HOST, Layout, claimable_bytes, readable
 from pureward.data.tables import claim, restore
 from pureward.data.windows import Windows
 from pureward.errors import InputError
@@ -121,9 +121,9 @@ class Replay:
         frames = "no frames"
         if self._tables.frames is not None:
             where = "" if self._tables.frames.device == self.device else f" in {HOST}"
-            frames = f"{in_gigabytes(layout.frames_bytes)} of them frames{where}"
+            frames = f"{readable(layout.frames_bytes)} of them frames{where}"
         shape = f"{layout.rows:,} rows × {layout.worlds:,} worlds"
-        size = in_gigabytes(layout.bytes)
+        size = readable(layout.bytes)
         return f"replay of {layout.steps:,} steps ({shape}) on {self.device}: {size}, {frames}"
 
     def add(self, obs: Observation, action: Tensor, step: Step) -> None:
