@@ -4,6 +4,7 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
         try:
             return _Run(config, directory, saved).to_the_end(stop)
         except BaseException as error:
-            directory.write_status("failed", error=f"{type(error).__name__}: {error}")
+            with suppress(OSError):  # a full disk must not hide what went wrong
+                directory.write_status("failed", error=f"{type(error).__name__}: {error}")
             raise
 
 
@@ -132,18 +134,16 @@ class _Run:
 
     def _step(self) -> None:
         """One control step of every world, and the updates that go with it."""
-        action = self.learner.act(self.obs.state, explore_only=self._warming_up)
+        warming_up = self.env_steps < self.config.warmup_steps
+        action = self.learner.act(self.obs.state, explore_only=warming_up)
         step = self.env.step(action)
         self.learner.replay.add(self.obs, action, step)
         self.obs = step.obs
         self._count_returns(step.reward, step.truncated | step.terminated)
         self.control_steps += 1
-        if not self._warming_up:
+        # Counted in the replay: a run resumed without one fills it again before it learns.
+        if self.learner.replay.steps_added >= self.config.warmup_steps:
             self.learner.learn()
-
-    @property
-    def _warming_up(self) -> bool:
-        return self.env_steps < self.config.warmup_steps
 
     def _good_enough(self) -> bool:
         goal = self.config.stop_at_return
