@@ -5,6 +5,7 @@ import os
 import shutil
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import h5py
 import minari
@@ -99,6 +100,13 @@ def test_rewards_belong_to_arrival_states(played):
         assert numbers[row] == 1
 
 
+def test_a_relative_path_will_do(played, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_episodes(Path("here"), played[:1], task="reach")
+    assert same(read_dataset("here").episodes[0], played[0])
+    assert same(read_dataset("here/data").episodes[0], played[0])
+
+
 def test_an_interrupted_write_leaves_nothing(played, tmp_path):
     def broken():
         yield played[0]
@@ -177,6 +185,12 @@ def test_a_foreign_dataset_of_images(tmp_path):
     assert (first.state, first.success, dataset.task, dataset.lossy) == (None, None, None, False)
     assert first.rewards.dtype == torch.float32
     assert (len(dataset.split(TRAIN)), len(dataset.split(HELD_OUT))) == (3, 1)
+
+
+def test_a_foreign_word_for_a_split_is_not_ours(tmp_path):
+    path = foreign(tmp_path / "theirs", IMAGE, pixels)
+    _edit(lambda file: file["episode_0"].attrs.update(split="validation"))(path)
+    assert read_dataset(path, held_out=0).episodes[0].split == TRAIN
 
 
 def test_a_jpeg_dataset_is_read_and_called_lossy(tmp_path):
@@ -271,6 +285,7 @@ SPOILS = {
     "no episodes": (_metadata(total_episodes=0), "at least one episode, got 0"),
     "no spaces": (_metadata(action_space=None), "metadata.json must name .* action_space"),
     "unknown format": (_metadata(data_format="pickle"), "data: cannot be read"),
+    "another package": (_metadata(data_format="arrow"), "data: .*"),
     "no metadata": (lambda d: (d / "metadata.json").unlink(), "is no dataset"),
 }
 

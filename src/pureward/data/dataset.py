@@ -73,7 +73,7 @@ def write_episodes(
 
     with whole_folder(folder / "data") as partial:
         storage = MinariStorage.new(
-            partial,
+            partial.resolve(),  # Minari cannot measure the files of a relative path
             observation_space=spaces.Dict({k: _space(v) for k, v in _observations(first).items()}),
             action_space=spaces.Box(-1.0, 1.0, tuple(first.actions.shape[1:])),
             jpeg_encoding=False,
@@ -236,20 +236,24 @@ def _episode(
     storage: MinariStorage, index: int, keys: tuple[str, ...], *, ours: bool, split: str
 ) -> Episode:
     raw = next(iter(storage.get_episodes([index])))
-    tags = next(iter(storage.get_episode_metadata([index])))
+    # Another's dataset may mean something else by these words.
+    tags = next(iter(storage.get_episode_metadata([index]))) if ours else {}
     seen, infos = raw["observations"], raw["infos"] or {}
-    actions = raw["actions"]
     success = infos.get("success") if ours else None
     return Episode(
-        rewards=torch.from_numpy(np.asarray(raw["rewards"])).float(),
-        actions=torch.from_numpy(actions) if isinstance(actions, np.ndarray) else None,
-        success=None if success is None else torch.from_numpy(success).bool(),
-        state=torch.from_numpy(seen["state"]) if ours else None,
-        simulator={k: torch.from_numpy(seen[k]) for k in DRAWN_FROM if k in seen} if ours else {},
+        rewards=_tensor(raw["rewards"]).float(),
+        actions=_tensor(raw["actions"]) if isinstance(raw["actions"], np.ndarray) else None,
+        success=None if success is None else _tensor(success).bool(),
+        state=_tensor(seen["state"]) if ours else None,
+        simulator={k: _tensor(seen[k]) for k in DRAWN_FROM if k in seen} if ours else {},
         frames=stacked_frames(seen, keys) if keys else None,
         split=str(tags.get("split", split)),
         policy=str(tags.get("policy", "")),
     )
+
+
+def _tensor(values: Any) -> Tensor:
+    return torch.from_numpy(np.array(values))  # a copy: Arrow's arrays may not be written to
 
 
 def _where(folder: Path, index: int) -> str:
@@ -265,7 +269,7 @@ def _guarded(where: Path | str, read: Callable[[], T]) -> T:
         told = str(error)
         raise InputError(told if told.startswith(str(where)) else f"{where}: {told}") from error
     except ImportError as error:
-        raise InputError(f"{where}: needs {error.name}; pip install 'minari[arrow]'") from error
+        raise InputError(f"{where}: its format needs one more package: {error}") from error
     except _UNREADABLE as error:
         raise InputError(
             f"{where}: cannot be read ({error}); it is empty, truncated or no Minari dataset, "

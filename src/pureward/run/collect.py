@@ -86,9 +86,9 @@ def collect(
         parts = _course(policy, place, TRAIN, episodes) + _course(policy, place, HELD_OUT, held_out)
     if failures:
         tried = min(_FAILING_POLICIES, len(snapshots(policy)))
-        parts += _course(policy, place, FAILURE, tried * failures, policies=tried)
         random = _random(seed, find_task(task).build().nu, place)
         parts += [_Part(policy="random", act=random, split=FAILURE, worlds=failures)]
+        parts += _course(policy, place, FAILURE, tried * failures, policies=tried)
     env = make(task, sum(part.worlds for part in parts), place, seed=seed)
     played = _label(rollout(env, _together(parts)), parts)
     kept = [episode for episode in played if episode.split != FAILURE]
