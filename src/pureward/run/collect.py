@@ -81,14 +81,9 @@ def collect(
     """
     _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     place = str(find_device(device))
-    parts = _last(policy, place, TRAIN, episodes) + _last(policy, place, HELD_OUT, held_out)
-    if stages:
-        parts = _course(policy, place, TRAIN, episodes) + _course(policy, place, HELD_OUT, held_out)
-    if failures:
-        tried = min(_FAILING_POLICIES, len(snapshots(policy)))
-        random = _random(seed, find_task(task).build().nu, place)
-        parts += [_Part(policy="random", act=random, split=FAILURE, worlds=failures)]
-        parts += _course(policy, place, FAILURE, tried * failures, policies=tried)
+    choose = _course if stages else _last
+    parts = choose(policy, place, TRAIN, episodes) + choose(policy, place, HELD_OUT, held_out)
+    parts += _clumsy(task, policy, place, failures, seed)
     env = make(task, sum(part.worlds for part in parts), place, seed=seed)
     played = _label(rollout(env, _together(parts)), parts)
     kept = [episode for episode in played if episode.split != FAILURE]
@@ -108,6 +103,7 @@ def rollout(env: BatchEnv, act: Act) -> list[Episode]:
 
     The environment is reset first, and is left in the last states.
     """
+    assert not env.stagger, "staggered worlds end their first episodes early"
     steps = env.task.horizon
     # One step later than the task's own end, so that the last arrival state is still there.
     env.horizon = steps + 1
@@ -116,7 +112,7 @@ def rollout(env: BatchEnv, act: Act) -> list[Episode]:
         seen = [_snapshot(env, obs.state, obs.frames)]
         done = []
         for _ in range(steps):
-            action = act(obs.state)
+            action = act(obs.state).clone()  # a policy may write to the same memory again
             step = env.step(action)
             obs = step.obs
             seen.append(_snapshot(env, obs.state, obs.frames))
@@ -142,7 +138,7 @@ def rollout(env: BatchEnv, act: Act) -> list[Episode]:
 def _snapshot(env: BatchEnv, state: Tensor, frames: Tensor | None) -> dict[str, Tensor]:
     fields = {name: getattr(env.engine.state, name) for name in DRAWN_FROM}
     kept = {name: value.clone() for name, value in fields.items() if value.numel()}
-    return kept | {"state": state} | ({} if frames is None else {"frames": frames})
+    return kept | {"state": state.clone()} | ({} if frames is None else {"frames": frames})
 
 
 def _last(run: Path, device: str, split: str, worlds: int) -> list[_Part]:
@@ -173,6 +169,18 @@ def _course(
             worlds=int(count),
         )
         for index, count in zip(chosen, counts, strict=True)
+    ]
+
+
+def _clumsy(task: str, run: Path, device: str, wanted: int, seed: int) -> list[_Part]:
+    """Random actions and policies from the whole course, among whose episodes failures are."""
+    if wanted == 0:
+        return []
+    random = _random(seed, find_task(task).build().nu, device)
+    tried = min(_FAILING_POLICIES, len(snapshots(run)))
+    return [
+        _Part(policy="random", act=random, split=FAILURE, worlds=wanted),
+        *_course(run, device, FAILURE, tried * wanted, policies=tried),
     ]
 
 
