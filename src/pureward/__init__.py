@@ -14,6 +14,7 @@ _PUBLIC = {
     "METHODS": "pureward.reward.methods",
     "TASKS": "pureward.tasks",
     "BatchEnv": "pureward.env",
+    "read_dataset": "pureward.data.dataset",
     "load_reward": "pureward.reward.saved",
     "make": "pureward.env",
     "make_vec": "pureward.vector",
