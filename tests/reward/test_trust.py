@@ -52,3 +52,12 @@ def test_the_network_itself_and_its_rounded_self_agree(small_network):
 def test_a_wrong_kernel_is_not_used_and_the_reason_told(small_network, output, reason):
     with pytest.warns(RuntimeWarning, match=reason):
         assert not agrees(small_network, CPU, output)
+
+
+def test_asking_changes_nothing_for_the_asker(small_network):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    with torch.no_grad():
+        assert agrees(small_network, CPU, lambda network, frames: network(frames))
+    assert torch.equal(torch.rand(3), expected)
