@@ -83,6 +83,7 @@ def test_a_general_tree_follows_mujoco():
         ('armature="0.02"', 'frictionloss="0.02"', "friction loss"),
         ('<motor joint="elbow" gear="3"', '<position joint="elbow" kp="3"', "actuators"),
         ('conaffinity="0" friction', 'conaffinity="1" friction', "contacts other than"),
+        ('size="50 50 1" conaffinity="1"', 'size="50 50 1"', "nothing to touch"),
     ],
 )
 def test_what_it_cannot_do_is_named(old, new, reason):

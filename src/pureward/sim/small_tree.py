@@ -58,7 +58,10 @@ def unsupported(model: mujoco.MjModel) -> str | None:
     for reason, holds in reasons.items():
         if holds:
             return reason
-    rows = 4 * len(_contact_points(model)) + int(model.jnt_limited.sum())
+    points = len(_contact_points(model))
+    if not points or not model.nu:
+        return "nothing to touch or to drive"  # C++ has no arrays without elements
+    rows = 4 * points + int(model.jnt_limited.sum())
     return f"more than {_MAX_ROWS} constraint rows" if rows > _MAX_ROWS else None
 
 
