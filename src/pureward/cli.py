@@ -10,9 +10,6 @@ from typing import Annotated, Literal
 import tyro
 
 from pureward.errors import InputError, SimulationError, TrainingError
-from pureward.run.config import RunConfig, read_config
-from pureward.run.directory import RunDirectory
-from pureward.run.presets import preset
 
 Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 
@@ -82,14 +79,22 @@ class _Start:
 
     preset: str = "fast"
     resume: bool = False
-    out: str = RunConfig.out
+    out: str = ""
+
+
+def _expert_by_name() -> None:
+    """Train an expert: D4PG on the task's own reward, policies kept from beginning to end."""
 
 
 def _expert(arguments: list[str]) -> Callable[..., None]:
     """The verb `expert`, its defaults those of the preset or of the run to be resumed."""
+    from pureward.run.config import RunConfig, read_config
+    from pureward.run.directory import RunDirectory
+    from pureward.run.presets import preset
+
     named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
     start, _ = tyro.cli(_Start, args=arguments, return_unknown_args=True, add_help=False)
-    saved = RunDirectory(Path(start.out))
+    saved = RunDirectory(Path(start.out or RunConfig.out))
     defaults = read_config(saved) if start.resume else preset(named, start.preset)
 
     def expert(
@@ -222,6 +227,7 @@ def demo(out: Path = Path("demo")) -> None:
         out: folder for pictures, videos and the run; a run that was stopped goes on.
     """
     from pureward.run.loop import train
+    from pureward.run.presets import preset
 
     show("walker", out / "random")
     run = out / "reach-expert"
@@ -240,7 +246,8 @@ def main(arguments: list[str] | None = None) -> None:
         verbs = {
             "tasks": tasks,
             "show": show,
-            "expert": _expert(arguments[1:] if arguments[:1] == ["expert"] else []),
+            # Its settings bring in the learning libraries, so only who asks for it waits for them.
+            "expert": _expert(arguments[1:]) if arguments[:1] == ["expert"] else _expert_by_name,
             "collect": collect,
             "evaluate": evaluate,
             "demo": demo,
