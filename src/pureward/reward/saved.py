@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.files import whole_file, write_json
 from pureward.reward.engine import Arithmetic
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
@@ -31,19 +32,15 @@ MAX_CONFIG_BYTES = 65_536
 def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> None:
     """Write a reward; a reader sees the old one or the new one, never half a file."""
     folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
     weights = {
         f"{part}.{name}": tensor.detach().to("cpu", torch.float32).contiguous().clone()
         for part, network in _parts(reward).items()
         for name, tensor in network.state_dict().items()
     }
     config = {"format": FORMAT, "version": VERSION} | asdict(reward.spec)
-    temporary = folder / f"{WEIGHTS_FILE}.{os.getpid()}"
-    save_file(weights, temporary)
-    os.replace(temporary, folder / WEIGHTS_FILE)
-    temporary = folder / f"{CONFIG_FILE}.{os.getpid()}"
-    temporary.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    os.replace(temporary, folder / CONFIG_FILE)
+    with whole_file(folder / WEIGHTS_FILE) as partial:
+        save_file(weights, partial)
+    write_json(folder / CONFIG_FILE, config)
 
 
 def load_reward(
