@@ -9,6 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 from PIL import Image, ImageDraw
+from torch import Tensor
 
 from pureward.files import whole_file
 
@@ -38,6 +39,11 @@ def contact_sheet(
         for x in range(len(columns)):
             sheet.paste(Image.fromarray(images[y, x]), (margin + x * (width + _BORDER), top))
     return sheet
+
+
+def first_camera(frames: Tensor) -> np.ndarray:
+    """Images (count, height, width, 3) of frames (count, 3·cameras, height, width)."""
+    return frames[:, :3].permute(0, 2, 3, 1).cpu().numpy()
 
 
 def mosaic(images: np.ndarray, *, scale: int = 2) -> np.ndarray:

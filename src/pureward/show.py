@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from pureward.env import BatchEnv, make
 from pureward.errors import InputError
-from pureward.picture import contact_sheet, mosaic, save_image, video
+from pureward.picture import contact_sheet, first_camera, mosaic, save_image, video
 from pureward.run.policy import load_policy
 
 #: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
@@ -55,7 +55,8 @@ def show(
     film = out / f"{task}.mp4"
     with video(film, speed) as write:
         for index in tqdm(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
-            images = _images(obs.frames)
+            assert obs.frames is not None, "made with cameras"
+            images = first_camera(obs.frames)
             write(mosaic(images))
             if index in shots:
                 kept.append(images[:_SHEET_ROWS])
@@ -87,9 +88,3 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
             f"policy must be 'random', 'zero', a run directory or MODULE:FUNCTION, got {name!r} "
             f"({error}); check the spelling and that the module is on PYTHONPATH"
         ) from error
-
-
-def _images(frames: Tensor | None) -> np.ndarray:
-    """First camera of each world, (worlds, height, width, 3)."""
-    assert frames is not None
-    return frames[:, :3].permute(0, 2, 3, 1).cpu().numpy()

@@ -11,7 +11,7 @@ import torch
 from pureward.data.draw import Painter
 from pureward.data.episodes import SPLITS, Episode
 from pureward.files import write_json
-from pureward.picture import contact_sheet, save_image
+from pureward.picture import contact_sheet, first_camera, save_image
 
 _ROWS, _COLUMNS = 3, 8  # episodes of each split and instants of each episode on the sheet
 
@@ -39,7 +39,7 @@ def write_card(
         for index in np.linspace(0, len(chosen) - 1, min(_ROWS, len(chosen))).astype(int):
             shots = np.linspace(0, len(chosen[index]), _COLUMNS).astype(int).tolist()
             frames = painter.frames(chosen[index], shots)
-            images.append(frames[:, :3].permute(0, 2, 3, 1).numpy())
+            images.append(first_camera(frames))
             rows.append(f"{name}, return {float(chosen[index].rewards.sum()):.0f}")
     columns = [f"{share:.0%}" for share in np.linspace(0, 1, _COLUMNS)]
     save_image(contact_sheet(np.stack(images), rows, columns), folder / "sheet.png")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pureward.env import BatchEnv
-from pureward.picture import mosaic, video
+from pureward.picture import first_camera, mosaic, video
 
 # A task counts as solved in an episode when it stays solved for this many steps.
 HOLD = 10
@@ -70,5 +70,5 @@ def film(env: BatchEnv, policy: Callable[[Tensor], Tensor], path: Path, *, seed:
     with video(path, 1.0 / env.task.control_step(env.engine.model)) as write:
         for _ in range(env.horizon):
             assert obs.frames is not None, "the environment needs cameras"
-            write(mosaic(obs.frames[:, :3].permute(0, 2, 3, 1).cpu().numpy()))
+            write(mosaic(first_camera(obs.frames)))
             obs = env.step(policy(obs.state)).obs
