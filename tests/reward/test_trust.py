@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels are used only where they agree with plain arithmetic."""
 
+import os
+from dataclasses import dataclass
+
 import pytest
 import torch
 
 from pureward.reward.network import ResidualCNN
+from pureward.reward.risk import nnpu, upu
 from pureward.reward.trust import agrees
 
 CPU = torch.device("cpu")
+ON_CUDA = torch.cuda.is_available()
+if not ON_CUDA:
+    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
+
+
+def plain(network, frames):
+    return network(frames)
+
+
+def plain_risk(risk, logits, positives, **settings):
+    """What the fused risk must answer, by autograd."""
+    logits = logits.clone().requires_grad_()
+    with torch.enable_grad():
+        result = risk(logits[:positives], logits[positives:], **settings)
+        (gradient,) = torch.autograd.grad(result.objective, logits)
+    return torch.stack([member.detach().float() for member in result]), gradient
 
 
 def rounded(network: ResidualCNN, frames: torch.Tensor) -> torch.Tensor:
@@ -36,8 +56,8 @@ def broken(network, frames):
 
 
 def test_the_network_itself_and_its_rounded_self_agree(small_network):
-    assert agrees(small_network, CPU, lambda network, frames: network(frames))
-    assert agrees(small_network, CPU, rounded)
+    assert agrees(small_network, CPU, plain, plain_risk)
+    assert agrees(small_network, CPU, rounded, plain_risk)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +71,57 @@ def test_the_network_itself_and_its_rounded_self_agree(small_network):
 )
 def test_a_wrong_kernel_is_not_used_and_the_reason_told(small_network, output, reason):
     with pytest.warns(RuntimeWarning, match=reason):
-        assert not agrees(small_network, CPU, output)
+        assert not agrees(small_network, CPU, output, plain_risk)
+
+
+@dataclass(frozen=True)
+class WrongRisk:
+    """The right risk but for one fault."""
+
+    fault: str
+
+    def __call__(self, risk, logits, positives, **settings):
+        if self.fault == "never steps back" and risk is nnpu:
+            risk = upu
+        if self.fault == "forgets the loss":
+            settings["loss"] = "logistic"
+        if self.fault == "forgets the prior":
+            settings["prior"] = 0.5
+        metrics, gradient = plain_risk(risk, logits, positives, **settings)
+        if self.fault == "misses the last logit":
+            gradient[-1] = 0
+        if self.fault == "is no number":
+            gradient[3] = float("nan")
+        if self.fault == "misreports the negative part":
+            metrics[3] = -metrics[3]
+        if self.fault == "does not compile":
+            raise RuntimeError("no such intrinsic")
+        return metrics, gradient
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("never steps back", "logistic nnpu risk or its gradient is off by"),
+        ("forgets the loss", "sigmoid pn risk or its gradient is off by"),
+        ("forgets the prior", "logistic pn risk"),
+        ("misses the last logit", "logistic pn risk"),
+        ("is no number", "is off by nan"),
+        ("misreports the negative part", "logistic pn risk"),
+        ("does not compile", r"RuntimeError: no such intrinsic\); bfloat16"),
+    ],
+)
+def test_a_wrong_risk_is_not_used_and_the_reason_told(small_network, fault, reason):
+    with pytest.warns(RuntimeWarning, match=reason):
+        assert not agrees(small_network, CPU, plain, WrongRisk(fault))
+
+
+def test_the_fused_risk_agrees(small_network):
+    pytest.importorskip("triton")
+    from pureward.reward.fused.risk import differentiated
+
+    device = torch.device("cuda") if ON_CUDA else CPU
+    assert agrees(small_network, device, plain, differentiated)
 
 
 def test_asking_changes_nothing_for_the_asker(small_network):
@@ -59,5 +129,5 @@ def test_asking_changes_nothing_for_the_asker(small_network):
     expected = torch.rand(3)
     torch.manual_seed(5)
     with torch.no_grad():
-        assert agrees(small_network, CPU, lambda network, frames: network(frames))
+        assert agrees(small_network, CPU, plain, plain_risk)
     assert torch.equal(torch.rand(3), expected)

@@ -2,8 +2,8 @@
 """Runs the network on frames in the fastest arithmetic their device has.
 
 float32 is the reference and the CPU's; bfloat16 is CUDA's library convolutions; fused is
-our own kernels on CUDA (`fused/`), bfloat16 as well, used by "auto" once they have agreed with
-float32 on the machine at hand. docs/rewards.md states how far they differ.
+our own kernels on CUDA (`fused/`), bfloat16 as well, used by "auto" once they, and the risk's,
+have agreed with float32 on the machine at hand. docs/rewards.md states how far they differ.
 """
 
 from functools import lru_cache
@@ -85,9 +85,11 @@ def _fused_covers(config: NetworkConfig) -> bool:
 
 def _fused_agrees(config: NetworkConfig, device: torch.device) -> bool:
     from pureward.reward.fused.path import distorted_output
+    from pureward.reward.fused.risk import differentiated
 
     return agrees(
         config,
         device,
         lambda network, frames: distorted_output(network, frames, AugmentConfig.off(), None),
+        differentiated,
     )

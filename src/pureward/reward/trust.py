@@ -9,26 +9,38 @@ differ, the library's own bfloat16 serves, and a warning says why.
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from pureward.reward.network import NetworkConfig, ResidualCNN
+from pureward.reward.risk import Loss, RiskFunction, nnpu, pn, upu
 
 #: Maps a network and uint8 frames to one number a frame, differentiably.
 Output = Callable[[ResidualCNN, Tensor], Tensor]
+#: Maps a risk, logits, the number of positives among them and the risk's settings to metrics,
+#: which begin with the members of `Risk`, and to the gradient of the objective by the logits.
+DifferentiatedRisk = Callable[..., tuple[Tensor, Tensor]]
 
 _SAMPLES = 16
 # bfloat16 keeps 8 bits: after a dozen layers its outputs are some hundredths of their spread off,
 # and its gradients point within a degree of the right way. A wrong kernel misses both by far.
 _LARGEST_ERROR = 0.1
 _SMALLEST_COSINE = 0.99
+# Enough logits for several warps, and no power of two: the kernel must leave the rest out.
+_POSITIVES, _LOGITS = 120, 300
+# The risk is float32 on both sides: only the order of its sums may differ.
+_LARGEST_RISK_ERROR = 1e-4
 
 
-def agrees(config: NetworkConfig, device: torch.device, fused: Output) -> bool:
-    """Whether a fused output and its gradient are those of plain float32, up to rounding."""
+def agrees(
+    config: NetworkConfig, device: torch.device, fused: Output, fused_risk: DifferentiatedRisk
+) -> bool:
+    """Whether fused outputs, risks and their gradients are those of plain float32."""
     try:
-        reason = _difference(config, device, fused)
+        reason = _output_difference(config, device, fused) or _risk_difference(device, fused_risk)
     except Exception as error:  # a compiler's, a driver's or a kernel's own: all mean "do not use"
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
     if reason:
@@ -41,7 +53,7 @@ def agrees(config: NetworkConfig, device: torch.device, fused: Output) -> bool:
     return not reason
 
 
-def _difference(config: NetworkConfig, device: torch.device, fused: Output) -> str:
+def _output_difference(config: NetworkConfig, device: torch.device, fused: Output) -> str:
     """What is wrong with the fused output, or nothing."""
     shape = (_SAMPLES, config.frame_channels, config.height, config.width)
     # Whoever asks must find their own random numbers untouched afterwards.
@@ -69,3 +81,34 @@ def _with_gradient(network: ResidualCNN, frames: Tensor, output: Output) -> tupl
         values.backward(torch.linspace(-1.0, 1.0, len(values), device=values.device))
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in network.parameters()]
     return values.detach().float(), torch.cat([g.float().reshape(-1) for g in gradients])
+
+
+def _risk_difference(device: torch.device, fused: DifferentiatedRisk) -> str:
+    """What is wrong with the fused risks, or nothing."""
+    # A discriminator that knows nothing, and one that is so sure that nnPU steps back.
+    for risk, loss, sureness in product((pn, upu, nnpu), get_args(Loss), (0.0, 8.0)):
+        error = _risk_error(risk, loss, sureness, device, fused)
+        if not error <= _LARGEST_RISK_ERROR:
+            name = getattr(risk, "__name__", str(risk))
+            return f"the {loss} {name} risk or its gradient is off by {error:.2g} of its size"
+    return ""
+
+
+def _risk_error(
+    risk: RiskFunction, loss: Loss, sureness: float, device: torch.device, fused: DifferentiatedRisk
+) -> float:
+    """Largest error of a risk's members or of its gradient, as a share of the largest of them."""
+    with torch.inference_mode(False), torch.enable_grad():
+        logits = torch.linspace(-2.0, 2.0, _LOGITS, device=device).roll(97)
+        logits[:_POSITIVES] += sureness
+        logits[_POSITIVES:] -= sureness
+        logits.requires_grad_()
+        prior = torch.tensor(0.4, device=device)
+        settings = {"prior": prior, "slack": 0.05, "step_back": 0.5, "loss": loss}
+        exact = risk(logits[:_POSITIVES], logits[_POSITIVES:], **settings)
+        (right_way,) = torch.autograd.grad(exact.objective, logits)
+    metrics, way = fused(risk, logits.detach(), _POSITIVES, **settings)
+    members = torch.stack([member.detach().float() for member in exact])
+    pairs = ((metrics[: len(members)], members), (way, right_way))
+    errors = [(ours - right).abs().max() / right.abs().max() for ours, right in pairs]
+    return float(torch.stack(errors).max())
