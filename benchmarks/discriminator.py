@@ -5,8 +5,9 @@
     python benchmarks/discriminator.py --only fused --tune-seconds 40
 
 Every step is timed on 256 + 256 frames of 6×64×64 with full augmentation, and its logits
-and gradients are compared with float32 ones on the same weights and frames. A step that
-fails is reported and skipped. `--cpu-smoke` runs the plain steps at toy size without a GPU.
+and gradients are compared with float32 ones on the same weights and frames. What fails is told
+in the step's row, and the report is written after every stage. `--cpu-smoke` runs the plain
+steps at toy size without a GPU.
 """
 
 import json
@@ -172,7 +173,10 @@ def branches_agreeing(exact: Tensor, ours: Tensor, split: int) -> float:
     return same / 400
 
 
-def update_row(step: Step, args: Args, device: str, trained: ResidualCNN) -> dict[str, Any]:
+def measure(
+    step: Step, args: Args, device: str, trained: ResidualCNN | None, row: dict[str, Any]
+) -> None:
+    """Fill a step's row stage by stage, so that a later failure leaves the earlier figures."""
     torch.backends.cudnn.benchmark = step.searched
     torch.backends.cudnn.allow_tf32 = False
     apply = augmentation.apply
@@ -182,7 +186,6 @@ def update_row(step: Step, args: Args, device: str, trained: ResidualCNN) -> dic
         p = frames_like_scenes(args.batch, 6, device, 1, 40)
         u = frames_like_scenes(args.batch, 6, device, 2, 0)
         made = discriminator(step, device)
-        row: dict[str, Any] = asdict(step)
         started = time.perf_counter()
         made.update(p, u)
         row["set_up_seconds"] = round(time.perf_counter() - started, 1)
@@ -192,10 +195,10 @@ def update_row(step: Step, args: Args, device: str, trained: ResidualCNN) -> dic
             assert made._capture is not None
             row["replay_ms"] = milliseconds(made._capture.step.graph.replay, device, repeats)
         row["scored_per_second"] = scored_per_second(made, args, device, step.captured)
-        row |= agreement(step.arithmetic, trained, p, u)
+        if trained is not None:
+            row |= agreement(step.arithmetic, trained, p, u)
     finally:
         augmentation.apply = apply
-    return row
 
 
 def scored_per_second(made: Discriminator, args: Args, device: str, captured: bool) -> float:
@@ -258,37 +261,57 @@ def main(args: Args) -> None:
     command = "python benchmarks/discriminator.py" + (f" --only {args.only}" if args.only else "")
     report: dict[str, Any] = {"command": command} | versions(args)
     report |= {"batch": args.batch, "score_batch": args.score_batch}
+    path = args.out / "discriminator.json"
     if args.tune_seconds > 0 and device == "cuda":
-        from fused_tiles import search
-
-        report["tiles"] = guarded("tiles", lambda: search(2 * args.batch, args.tune_seconds))
+        report["tiles"] = []
+        report |= failure("tiles", partial(tune, args, report["tiles"]))
+        path.write_text(json.dumps(report, indent=2) + "\n")
     arithmetic = "bfloat16" if device == "cuda" else "float32"
     plain = Step(name="training", arithmetic=arithmetic, captured=device == "cuda")
-    trained = a_trained_network(args, device, plain)
-    steps = [step for step in (STEPS if device == "cuda" else STEPS[:1]) if args.only in step.name]
-    earlier = json.loads(args.base.read_text())["steps"] if args.only else []
-    rows: dict[str, Any] = {row["name"]: row for row in earlier}
-    for step in steps:
-        if time.monotonic() - started > args.budget_seconds:
-            rows[step.name] = {"name": step.name, "skipped": "out of time"}
+    trained: list[ResidualCNN] = []
+    report |= failure("training", lambda: trained.append(a_trained_network(args, device, plain)))
+    rows: dict[str, Any] = earlier_rows(args)
+    for step in STEPS if device == "cuda" else STEPS[:1]:
+        if args.only not in step.name:
             continue
-        row = guarded(step.name, partial(update_row, step, args, device, trained))
-        rows[step.name] = row | {"commit": report["commit"]}
-        print(json.dumps(rows[step.name]), flush=True)
+        row: dict[str, Any] = asdict(step) | {"commit": report["commit"]}
+        if time.monotonic() - started > args.budget_seconds:
+            row["skipped"] = "out of time"
+        else:
+            network = trained[0] if trained else None
+            row |= failure("step", partial(measure, step, args, device, network, row))
+        rows[step.name] = row
+        print(json.dumps(row), flush=True)
         report["steps"] = list(rows.values())
-        path = args.out / "discriminator.json"
         path.write_text(json.dumps(report, indent=2) + "\n")
     if device == "cuda":
-        guarded("profile", lambda: profile(FUSED, args, args.out / "discriminator_profile.txt"))
+        where = args.out / "discriminator_profile.txt"
+        report |= failure("profile", lambda: profile(FUSED, args, where))
+        path.write_text(json.dumps(report, indent=2) + "\n")
 
 
-def guarded(name: str, call: Callable[[], Any]) -> Any:
-    """One step's failure is a row of the table, not the end of the run."""
+def tune(args: Args, found: list[Any]) -> None:
+    from fused_tiles import search
+
+    for row in search(2 * args.batch, args.tune_seconds):
+        found.append(row)
+
+
+def earlier_rows(args: Args) -> dict[str, Any]:
+    """Rows of an earlier report, which `only` leaves as they are."""
+    if not args.only or not args.base.exists():
+        return {}
+    return {row["name"]: row for row in json.loads(args.base.read_text())["steps"]}
+
+
+def failure(stage: str, call: Callable[[], object]) -> dict[str, str]:
+    """Run a stage; what it raised is a cell of the report, not the end of the run."""
     try:
-        return call()
+        call()
     except Exception as error:
         traceback.print_exc()
-        return {"name": name, "failed": f"{type(error).__name__}: {error}"[:500]}
+        return {f"{stage}_failed": f"{type(error).__name__}: {error}"[:500]}
+    return {}
 
 
 if __name__ == "__main__":

@@ -108,19 +108,19 @@ def launches(batch: int) -> Iterator[tuple[tuple[str, int, int], Callable[[], ob
         yield ("weight", channels, channels), partial(summed, layer, x, gate)
 
 
-def search(batch: int, budget_seconds: float) -> list[dict[str, Any]]:
-    """Try the candidates of every kernel, keep the fastest in TILES, report each choice.
+def search(batch: int, budget_seconds: float) -> Iterator[dict[str, Any]]:
+    """Try the candidates of every kernel, keep the fastest in TILES, yield each choice.
 
     A weight gradient is timed with the sum over its shares.
     """
     deadline = time.monotonic() + budget_seconds
-    rows: list[dict[str, Any]] = []
     for done, (key, call) in enumerate(launches(batch)):
         # Kernels share the time left, so that none goes without a search.
         share = (deadline - time.monotonic()) / max(1, len(TILES) - done)
         until = time.monotonic() + share
         timed: dict[Tile, float] = {}
-        for tile in [TILES[key], *candidates(*key[:2])]:
+        present = TILES[key]
+        for tile in [present, *candidates(*key[:2])]:
             if tile in timed or (timed and time.monotonic() > until):
                 continue
             TILES[key] = tile
@@ -129,19 +129,26 @@ def search(batch: int, budget_seconds: float) -> list[dict[str, Any]]:
             except Exception as error:  # too much shared memory, for instance
                 print(f"{key} {tuple(tile)}: {type(error).__name__}", flush=True)
                 torch.cuda.synchronize()
-        best = min(timed, key=timed.__getitem__)
+        best = min(timed, key=timed.__getitem__, default=present)
         TILES[key] = best
+        if not timed:
+            yield {"kernel": key, "failed": "no tile runs"}
+            continue
         first = next(iter(timed.values()))
-        row = {"kernel": key, "tile": best, "ms": timed[best], "before_ms": first}
-        rows.append(row | {"tried": len(timed)})
         print(f"    {key!r}: {best!r},  # {timed[best]:.4f} ms, was {first:.4f}", flush=True)
-    return rows
+        yield {
+            "kernel": key,
+            "tile": best,
+            "ms": timed[best],
+            "before_ms": first,
+            "tried": len(timed),
+        }
 
 
 if __name__ == "__main__":
     import tyro
 
     arguments = tyro.cli(Args)
-    found = search(arguments.batch, arguments.budget_seconds)
+    found = list(search(arguments.batch, arguments.budget_seconds))
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "fused_tiles.json").write_text(json.dumps(found, indent=2))
