@@ -1,0 +1,162 @@
+"""Verdicts: every name from rows that deserve it, and none from rows that say nothing."""
+
+import pytest
+
+from pureward.verdict import Facts, Verdict, judge, late_numbers
+
+DEMONSTRATED = {"expert": 90.0, "failure": 10.0}
+
+
+def rows(*, steps: int = 1000, **kinds: dict) -> list[dict]:
+    """The same values at four instants of a run."""
+    return [
+        {"kind": kind, "step": step, "seconds": 1.0, "updates": 5, **values}
+        for step in range(steps // 4, steps + 1, steps // 4)
+        for kind, values in kinds.items()
+    ]
+
+
+def probe(train: float, held_out: float, failure: float, replay: float) -> dict:
+    shares = {"train": train, "held_out": held_out, "failure": failure, "replay": replay}
+    means = {f"mean/{name}": 0.1 + 0.8 * value for name, value in shares.items()}
+    return {f"success/{name}": value for name, value in shares.items()} | means
+
+
+def verdict(method: str, *, facts: dict | None = None, **kinds: dict) -> Verdict:
+    known = DEMONSTRATED if facts is None else facts
+    return judge(Facts(method=method, **known), rows(**kinds))
+
+
+IMITATION = {
+    "healthy": {
+        "probe": probe(1.0, 0.95, 0.1, 0.5),
+        "train": {"reward/mean": 0.8, "reward/saturated": 0.1},
+        "eval": {"return": 80.0},
+    },
+    "unfinished": {
+        "probe": probe(1.0, 0.95, 0.1, 0.3),
+        "train": {"reward/mean": 0.4},
+        "eval": {"return": 30.0},
+    },
+    "saturated": {
+        "probe": probe(1.0, 1.0, 1.0, 1.0),
+        "train": {"reward/mean": 2.99, "reward/saturated": 0.97},
+        "eval": {"return": 30.0},
+    },
+    "collapsed": {
+        "probe": probe(0.0, 0.0, 0.02, 0.0),
+        "train": {"reward/mean": 0.2},
+        "eval": {"return": 30.0},
+    },
+    "discriminator won": {
+        "probe": probe(1.0, 0.5, 0.0, 0.0),
+        "train": {"reward/mean": 0.02},
+        "eval": {"return": 30.0},
+    },
+    "reward hacked": {
+        "probe": probe(1.0, 1.0, 0.3, 0.9),
+        "train": {"reward/mean": 1.5},
+        "eval": {"return": 20.0, "learned_return": 150.0},
+    },
+}
+SUPERVISED = {
+    "healthy": {"eval": {"return": 85.0, "reward_error": -3.0}, "probe": probe(1, 1, 1, 0.8)},
+    "unfinished": {"eval": {"return": 30.0, "reward_error": 5.0}, "probe": probe(1, 1, 1, 0.8)},
+    "reward hacked": {"eval": {"return": 30.0, "reward_error": 40.0}, "probe": probe(1, 1, 1, 1)},
+    "starved": {"eval": {"return": 40.0, "reward_error": -35.0}, "probe": probe(1, 0.9, 0, 0.1)},
+}
+
+
+@pytest.mark.parametrize("name", IMITATION)
+def test_imitation(name):
+    told = verdict("nn-pugail", **IMITATION[name])
+    assert told.name == name, told
+    assert f"true return is {told.numbers['return']:.1f} of the expert's 90.0" in told.sentence
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_gated(name):
+    told = verdict("nn-purl", **SUPERVISED[name])
+    assert told.name == name, told
+
+
+@pytest.mark.parametrize("name", ["healthy", "unfinished", "reward hacked"])
+def test_regression_has_no_discriminator_to_ask(name):
+    told = verdict("prl", eval=SUPERVISED[name]["eval"])
+    assert told.name == name, told
+
+
+def test_the_sentence_carries_the_numbers():
+    told = verdict("gail", **IMITATION["discriminator won"])
+    assert "100% for demonstrations it trains on, 50% of those held out and 0%" in told.sentence
+    assert "mean reward is 0.02" in told.sentence
+    assert "by heart" in told.sentence
+    assert str(told).startswith("discriminator won: P(success)")
+
+
+def test_a_discriminator_that_holds_its_held_out_demonstrations_is_not_called_overfit():
+    kinds = IMITATION["discriminator won"] | {"probe": probe(1.0, 0.95, 0.0, 0.0)}
+    told = verdict("gail", **kinds)
+    assert told.name == "discriminator won"
+    assert "by heart" not in told.sentence
+
+
+def test_a_prediction_may_be_too_high_where_the_policy_is_good():
+    told = verdict("prl", eval={"return": 88.0, "reward_error": 40.0})
+    assert told.name == "healthy"
+    assert "+40.0" in told.sentence
+
+
+def test_without_the_truth_the_probes_alone_decide():
+    for name in ("saturated", "collapsed", "discriminator won", "healthy"):
+        kinds = {kind: v for kind, v in IMITATION[name].items() if kind != "eval"}
+        told = verdict("nn-pugail", facts={}, **kinds)
+        assert told.name == name, told
+        assert "return" not in told.sentence
+    shut = verdict("nn-purl", facts={}, probe=probe(1, 1, 1, 0.01))
+    assert shut.name == "starved"
+
+
+def test_without_an_expert_a_prediction_is_measured_by_itself():
+    def told(error: float) -> str:
+        values = {"return": 100.0 - error, "learned_return": 100.0, "reward_error": error}
+        return verdict("prl", facts={}, eval=values).name
+
+    assert told(60.0) == "reward hacked"
+    assert told(40.0) == "undecided"
+
+
+def test_without_failures_the_agents_frames_show_a_collapse():
+    flat = {"mean/train": 0.26, "mean/replay": 0.25, "success/train": 0.0, "success/replay": 0.0}
+    assert verdict("nn-pugail", probe=flat).name == "collapsed"
+
+
+@pytest.mark.parametrize("method", ["truth", "nn-pugail", "prl", "nn-purl"])
+def test_nothing_measured_decides_nothing(method):
+    assert judge(Facts(method=method), []).name == "undecided"
+
+
+def test_the_end_of_a_run_is_judged_and_a_fall_is_told():
+    course = [
+        {"kind": "eval", "step": step, "return": value}
+        for step, value in ((250, 20.0), (500, 85.0), (750, 40.0), (1000, 20.0))
+    ]
+    numbers = late_numbers(course)
+    assert numbers["return"] == 30.0  # of 750 and 1000
+    assert numbers["return/best"] == 85.0
+    told = judge(Facts(method="nn-pugail", **DEMONSTRATED), course)
+    assert "after 85.0 at its best" in told.sentence
+    assert told.numbers["share_of_expert"] == pytest.approx((30 - 10) / (90 - 10))
+
+
+def test_rare_evaluations_count_though_none_is_late():
+    course = [
+        {"kind": "eval", "step": 100, "return": 50.0},
+        {"kind": "train", "step": 1000, "return": 70.0, "reward/mean": 0.5},
+    ]
+    assert late_numbers(course)["return"] == 50.0  # greedy episodes, not those of training
+
+
+def test_numbers_that_are_none_are_left_out():
+    course = [{"kind": "eval", "step": 1, "return": float("nan"), "learned_return": 3.0}]
+    assert set(late_numbers(course)) == {"learned_return"}
