@@ -55,6 +55,8 @@ class BatchEnv:
         # whether any world has come to its end, and the device knows which.
         self._elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self._host_elapsed = np.zeros(self.worlds, dtype=np.int64)
+        # Control steps on end for which each world has been in a state of success.
+        self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self.seed(seed)
         self.state_size = self.reset().state.shape[1]
         self.action_size = int(engine.model.nu)
@@ -89,7 +91,7 @@ class BatchEnv:
         self._host_elapsed += 1
         arrival = obs = self._observe()
         reward = self.task.reward(self.engine.state).float()
-        success = self.task.success(self.engine.state)
+        success = self._count_success()
         truncated = self._elapsed >= self.horizon
         ended = self._host_elapsed >= self.horizon
         if ended.any():
@@ -118,12 +120,18 @@ class BatchEnv:
         """All that a later `load_state_dict` needs to go on from here."""
         return {
             **save_state(self.engine.state),
+            # Forces and touch follow from the last step, not from where things are.
+            "sensordata": self.engine.state.sensordata.clone(),
             "elapsed": self._elapsed.clone(),
+            "held": self._held.clone(),
             "generator": self._generator.get_state(),
         }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
         """Go on from where `state_dict` was taken; returns what is seen there."""
+        # What a checkpoint of an earlier version lacks starts from nothing.
+        self.engine.state.sensordata.copy_(saved.get("sensordata", torch.zeros(())))
+        self._held.copy_(saved.get("held", torch.zeros(())))
         load_state(self.engine, {name: saved[name] for name in SAVED})
         self._set_elapsed(saved["elapsed"].cpu().numpy())
         self._generator.set_state(saved["generator"].cpu())
@@ -155,7 +163,15 @@ class BatchEnv:
             now = getattr(state, name)
             where = mask.view(-1, *[1] * (now.dim() - 1))
             now.copy_(torch.where(where, fresh[name].to(now.dtype), now))
+        state.sensordata.masked_fill_(mask[:, None], 0.0)
+        self._held.masked_fill_(mask, 0)
         self.engine.refresh()
+
+    def _count_success(self) -> Tensor:
+        """Whether each world has now been successful for as long as the task asks."""
+        self._held += 1
+        self._held.masked_fill_(~self.task.success(self.engine.state), 0)
+        return self._held >= self.task.hold
 
     def _observe(self) -> Observation:
         frames = None if self.cameras is None else self.cameras.render().clone()
@@ -208,6 +224,7 @@ def make(
     stagger: bool = False,
     shadows: bool = False,
     engine: str = "auto",
+    distractors: str | None = None,
 ) -> BatchEnv:
     """Make a batch of environments.
 
@@ -220,13 +237,14 @@ def make(
         stagger: let the worlds end their episodes at different times.
         shadows: draw shadows; slower.
         engine: "auto" (C MuJoCo on a CPU, MuJoCo Warp on CUDA), "mujoco" or "warp".
+        distractors: shape of what is not the task's, in tasks that have such: "cube" or "cuboid".
     """
     row = find_task(task)
     if worlds < 1:
         raise InputError(f"worlds must be at least 1, got {worlds}; pass worlds=1 or more")
     place = find_device(device)
     simulator = _find_engine(engine, place)
-    model = row.build()
+    model = row.model(distractors)
     if simulator == "mujoco":
         physics = CpuEngine(model, worlds, substeps=row.substeps)
     else:

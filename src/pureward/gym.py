@@ -4,7 +4,7 @@
 import gymnasium
 
 #: Kept by hand beside `pureward.TASKS`, which would pull in the simulators; a test compares them.
-TASK_NAMES = ("walker", "reach")
+TASK_NAMES = ("walker", "reach", "lift", "stack")
 
 
 def register() -> None:

@@ -2,11 +2,13 @@
 """The tasks that ship, by name."""
 
 from pureward.errors import InputError
+from pureward.tasks.lift import LIFT
 from pureward.tasks.reach import REACH
+from pureward.tasks.stack import STACK
 from pureward.tasks.task import Task
 from pureward.tasks.walker import WALKER
 
-TASKS: dict[str, Task] = {task.name: task for task in (WALKER, REACH)}
+TASKS: dict[str, Task] = {task.name: task for task in (WALKER, REACH, LIFT, STACK)}
 
 
 def find_task(name: str) -> Task:

@@ -2,12 +2,13 @@
 """A task: a model, and what is drawn, seen, rewarded and called success in it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import mujoco
 import torch
 from torch import Tensor
 
+from pureward.errors import InputError
 from pureward.sim.engine import Limits, State
 
 #: Draws the state fields that a new episode of every world starts from.
@@ -38,6 +39,27 @@ class Task:
     """The task's own reward in [0, 1] (worlds,)."""
     success: Callable[[State], Tensor]
     """Whether each world is in a state that solves the task (worlds,)."""
+    hold: int = 1
+    """Control steps on end that `success` must be true for the task to count as solved."""
+    observed: Mapping[str, int] = field(default_factory=dict)
+    """What `observe` gives, in order: name and how many numbers. Empty where it is not told."""
+    variants: Mapping[str, Callable[[], mujoco.MjModel]] = field(default_factory=dict)
+    """Models with other things in sight that are not the task's, by the name of the shape."""
+
+    def model(self, distractors: str | None = None) -> mujoco.MjModel:
+        """Compile the task's own model, or the variant with those distractors."""
+        if distractors is None:
+            return self.build()
+        if not self.variants:
+            raise InputError(
+                f"task {self.name!r} has no distractors, got {distractors!r}; "
+                "leave distractors out, or choose lift or stack"
+            )
+        if distractors not in self.variants:
+            raise InputError(
+                f"unknown distractors {distractors!r}; choose from {sorted(self.variants)}"
+            )
+        return self.variants[distractors]()
 
     def control_step(self, model: mujoco.MjModel) -> float:
         """Seconds of one control step."""

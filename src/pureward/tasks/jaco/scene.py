@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scene as one model: table, tray, arm, objects, cameras, light."""
+
+import math
+
+import mujoco
+
+from pureward.tasks.jaco.arm import add_arm
+from pureward.tasks.jaco.objects import add_objects
+from pureward.tasks.jaco.touching import RIM, TABLE, UNDRAWN, WALL, ghost, solid
+
+TRAY = (0.15, 0.18)  # metres, half the tray's floor along x and y
+CAMERAS = ("front_left", "front_right")
+
+_BASE = -0.42  # metres: the arm stands behind the tray, whose middle is the origin
+_WALL_HEIGHT = 0.045
+_WALL_LEAN = math.radians(30.0)  # outwards from the vertical
+_RIM_RADIUS = 0.006
+_TRAY_COLOUR, _WALL_COLOUR = (0.93, 0.9, 0.82, 1.0), (0.75, 0.68, 0.55, 1.0)
+
+# Sides of the tray as (direction of x, direction of y).
+_SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1))
+
+
+def build_scene(own: tuple[str, ...], distractors: str) -> mujoco.MjModel:
+    """Compile the scene.
+
+    Args:
+        own: the objects that are the task's own and keep their shape.
+        distractors: the shape of the other blocks, "cube" or "cuboid".
+    """
+    scene = mujoco.MjSpec()
+    scene.modelname = "jaco"
+    _set_options(scene)
+    add_arm(scene, (_BASE, 0.0, 0.0))  # first: it takes all there is so far for its own
+    add_objects(scene, own, distractors)
+    _add_table(scene)
+    for side in _SIDES:
+        _add_wall(scene, *side)
+    _add_cameras(scene)
+    return scene.compile()
+
+
+def _set_options(scene: mujoco.MjSpec) -> None:
+    option = scene.option
+    option.timestep = 0.01
+    option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the servos are stiff
+    option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
+    option.jacobian = mujoco.mjtJacobian.mjJAC_DENSE  # 33 joints: just above Warp's own switch
+    option.disableflags |= mujoco.mjtDisableBit.mjDSBL_NATIVECCD.value
+    scene.compiler.degree = False
+
+
+def _add_table(scene: mujoco.MjSpec) -> None:
+    """The table is a plane, and the tray's floor lies in it, so that nothing has an edge there."""
+    world = scene.worldbody
+    plane = mujoco.mjtGeom.mjGEOM_PLANE
+    world.add_geom(
+        name="table", type=plane, size=[1.0, 1.0, 0.1], rgba=[0.42, 0.47, 0.5, 1.0], **solid(TABLE)
+    )
+    world.add_geom(
+        name="tray",
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        pos=[0.0, 0.0, 0.0],
+        size=[*TRAY, 0.0005],
+        rgba=_TRAY_COLOUR,
+        **ghost(),
+    )
+
+
+def _add_wall(scene: mujoco.MjSpec, x: int, y: int) -> None:
+    """One leaning side of the tray.
+
+    Objects feel its plane, which goes on unseen above the rim: nothing gets out of reach. The
+    arm feels the rim only, so that it may come in from outside.
+    """
+    away, along = (TRAY[0], TRAY[1]) if x else (TRAY[1], TRAY[0])
+    run = _WALL_HEIGHT * math.tan(_WALL_LEAN)
+    slope, half = _WALL_HEIGHT / math.cos(_WALL_LEAN) / 2, along + run / 2
+    # Turned about the tray's edge from lying flat to leaning outwards.
+    turn = (math.pi / 2 - _WALL_LEAN) / 2
+    frame = scene.worldbody.add_frame(
+        pos=[x * away, y * away, 0.0],
+        quat=[math.cos(turn), y * math.sin(turn), -x * math.sin(turn), 0.0],
+    )
+    size = [slope, half, 0.002] if x else [half, slope, 0.002]
+    middle = [x * slope, y * slope, -0.002]
+    geoms = [
+        scene.worldbody.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1.0, 1.0, 0.1], group=UNDRAWN, **solid(WALL)
+        ),
+        scene.worldbody.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_BOX, pos=middle, size=size, rgba=_WALL_COLOUR, **ghost()
+        ),
+    ]
+    for geom in geoms:
+        geom.set_frame(frame)
+    corner = [x * (away + run), y * (away + run), _WALL_HEIGHT]
+    reach = [abs(y) * (along + run), abs(x) * (along + run), 0.0]
+    scene.worldbody.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_CAPSULE,
+        size=[_RIM_RADIUS, 0.0, 0.0],
+        fromto=[
+            *(a - b for a, b in zip(corner, reach, strict=True)),
+            *(a + b for a, b in zip(corner, reach, strict=True)),
+        ],
+        rgba=_WALL_COLOUR,
+        **solid(RIM),
+    )
+
+
+def _add_cameras(scene: mujoco.MjSpec) -> None:
+    """Two eyes before the tray, looking back at it and at the hand above it."""
+    scene.worldbody.add_body(name="target", pos=[-0.06, 0.0, 0.09])
+    for name, side in zip(CAMERAS, (1.0, -1.0), strict=True):
+        scene.worldbody.add_camera(
+            name=name,
+            pos=[0.42, side * 0.38, 0.46],
+            fovy=48.0,
+            mode=mujoco.mjtCamLight.mjCAMLIGHT_TARGETBODY,
+            targetbody="target",
+        )
+    scene.worldbody.add_light(
+        pos=[0.6, 0.3, 1.6], dir=[-0.4, -0.2, -1.0], diffuse=[0.6, 0.6, 0.6], castshadow=True
+    )
+    scene.add_texture(
+        name="sky",
+        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        rgb1=[0.75, 0.82, 0.9],
+        rgb2=[0.55, 0.62, 0.7],
+        width=32,
+        height=192,
+    )
+    scene.visual.headlight.ambient = [0.35, 0.35, 0.35]
+    scene.visual.headlight.diffuse = [0.3, 0.3, 0.3]
