@@ -220,6 +220,34 @@ def evaluate(
     print(f"{run} at {policy.env_steps:,} env steps: {_told(told)}")
 
 
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
+
+
+def plot(
+    runs: Runs,
+    metric: str = "return",
+    by: Literal["steps", "seconds"] = "steps",
+    out: Path = Path("plot.png"),
+) -> None:
+    """Draw curves of runs: a panel a task, a line a method with its 95% interval over seeds.
+
+    For example: pureward plot runs/gail-* runs/nn-pugail-* --by seconds --out curves.pdf
+
+    Args:
+        runs: run directories; those that differ in nothing but their seed become one line.
+        metric: a name in metrics.jsonl, such as "return", "reward_error" or "risk/violated";
+            "success" draws P(success) of every source, a panel a method.
+        by: env steps or seconds of training.
+        out: PNG, PDF or SVG file.
+    """
+    from pureward.history import read_histories
+    from pureward.picture import save_figure
+    from pureward.plot import curves
+
+    save_figure(curves(read_histories(runs), metric=metric, by=by), out)
+    print(f"  {out}")
+
+
 def demo(out: Path = Path("demo")) -> None:
     """See it at work: a batch of walkers, and points that learn to reach their target.
 
@@ -250,6 +278,7 @@ def main(arguments: list[str] | None = None) -> None:
             "expert": _expert(arguments[1:]) if arguments[:1] == ["expert"] else _expert_by_name,
             "collect": collect,
             "evaluate": evaluate,
+            "plot": plot,
             "demo": demo,
         }
         tyro.extras.subcommand_cli_from_dict(

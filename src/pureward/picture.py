@@ -5,16 +5,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
 from PIL import Image, ImageDraw
 from torch import Tensor
 
+from pureward.errors import InputError
 from pureward.files import whole_file
+
+if TYPE_CHECKING:  # half a second, which only those who plot should pay
+    from matplotlib.figure import Figure
 
 _BORDER = 2  # pixels between the images of a sheet
 _CAPTION = 14  # pixels of a line of text
+_FIGURE_KINDS = ("png", "pdf", "svg")
+_DOTS_PER_INCH = 130
 _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 
 
@@ -61,6 +68,18 @@ def save_image(image: Image.Image, path: Path) -> None:
     """Write a PNG."""
     with whole_file(path) as partial:
         image.save(partial, format="PNG", optimize=True)
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG, PDF or SVG, by the path's suffix."""
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in _FIGURE_KINDS:
+        raise InputError(
+            f"a plot's file must end in {', '.join('.' + k for k in _FIGURE_KINDS)}, "
+            f"got {path.name!r}; rename it"
+        )
+    with whole_file(path) as partial:
+        figure.savefig(partial, format=kind, dpi=_DOTS_PER_INCH)
 
 
 @contextmanager

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run read back: its settings, what it measured, and the returns to measure it against."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pureward.errors import InputError
+from pureward.reward.methods import method_named
+from pureward.run.directory import RunDirectory
+from pureward.run.log import read_metrics
+from pureward.verdict import Facts, Verdict, judge
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What a run directory tells; settings are plain JSON, so that older runs can be read."""
+
+    path: Path
+    config: dict[str, Any]
+    rows: list[dict[str, Any]]
+    """The lines of metrics.jsonl."""
+    expert: float | None
+    """Return of the best behaviour in the run's data, where its card says so."""
+    failure: float | None
+    """Mean return of the failures in it, where there are any."""
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.config["task"])
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return str(self.config["method"])
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return int(self.config.get("seed", 0))
+
+    def series(self, kind: str, name: str, by: str = "step") -> np.ndarray:
+        """A metric's course, (count, 2): env steps or seconds, and values."""
+        rows = [row for row in self.rows if row["kind"] == kind and name in row and by in row]
+        points = [(row[by], row[name]) for row in rows]
+        course = np.array(points, dtype=float).reshape(-1, 2)
+        return course[np.isfinite(course).all(axis=1)]
+
+    def verdict(self) -> Verdict:
+        """What became of its reward."""
+        facts = Facts(method=self.method, expert=self.expert, failure=self.failure)
+        return judge(facts, self.rows)
+
+
+def read_history(run: Path) -> History:
+    """Read a run directory, finished or still at work."""
+    directory = RunDirectory(run)
+    config = _read_settings(directory)
+    rows: list[Any] = []
+    if directory.metrics.is_file():
+        rows = read_metrics(directory.metrics)
+    told = [row for row in rows if isinstance(row, dict) and {"kind", "step"} <= row.keys()]
+    expert, failure = _references(config)
+    return History(path=run, config=config, rows=told, expert=expert, failure=failure)
+
+
+def read_histories(runs: Sequence[Path]) -> list[History]:
+    """Read several run directories."""
+    if not runs:
+        raise InputError("at least one run directory is needed, got none; name some")
+    return [read_history(run) for run in runs]
+
+
+def _read_settings(directory: RunDirectory) -> dict[str, Any]:
+    try:
+        config = json.loads(directory.config.read_text())
+    except FileNotFoundError as error:
+        raise InputError(
+            f"a run directory holds config.json, and {directory.path} has none; check the path"
+        ) from error
+    except (ValueError, OSError) as error:
+        raise InputError(f"{directory.config} cannot be read ({error}); check the path") from error
+    if not isinstance(config, dict) or not {"task", "method"} <= config.keys():
+        raise InputError(f"{directory.config} must name a task and a method; it is no run's")
+    method_named(str(config["method"]))
+    return config
+
+
+def _references(config: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Returns of the expert and of failures, from the card of the data that was learned from."""
+    for setting, best in (("demonstrations", "return_mean"), ("annotations", "return_max")):
+        splits = _card_splits(config.get(setting))
+        if splits:
+            expert = splits.get("train", {}).get(best)
+            return expert, splits.get("failure", {}).get("return_mean")
+    return None, None
+
+
+def _card_splits(folder: Any) -> dict[str, Any]:
+    """The splits of a dataset's card; none where there is no card of ours, which is no fault."""
+    if not folder:
+        return {}
+    try:
+        splits = json.loads((Path(folder) / "card.json").read_text()).get("splits", {})
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return splits if isinstance(splits, dict) else {}

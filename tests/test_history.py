@@ -1,0 +1,64 @@
+"""Runs read back: references from cards, and folders that are no runs."""
+
+import json
+
+import pytest
+
+from pureward.errors import InputError
+from pureward.history import read_histories, read_history
+from synthetic import course, write_card, write_run
+
+
+def test_returns_to_measure_against_come_from_the_card(tmp_path):
+    data = write_card(tmp_path / "data", train=90.0, failure=10.0)
+    for method in ("gail", "prl"):
+        run = read_history(write_run(tmp_path / method, method, course(50.0), data=data))
+        assert (run.expert, run.failure) == (90.0, 10.0)
+        # The last quarter has the returns 40 and 50.
+        assert run.verdict().numbers["share_of_expert"] == pytest.approx((45 - 10) / (90 - 10))
+
+
+def test_the_expert_of_annotated_episodes_is_the_best_of_them(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    splits = {"train": {"return_mean": 40.0, "return_max": 95.0}}
+    (data / "card.json").write_text(json.dumps({"splits": splits}))
+    run = read_history(write_run(tmp_path / "run", "nn-purl", [], data=str(data)))
+    assert (run.expert, run.failure) == (95.0, None)
+
+
+@pytest.mark.parametrize("card", ["", "[]", '{"splits": 3}'])
+def test_data_without_a_usable_card_has_no_expert(tmp_path, card):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "card.json").write_text(card)
+    run = read_history(write_run(tmp_path / "run", "gail", [], data=str(data)))
+    assert (run.expert, run.failure) == (None, None)
+
+
+def test_a_course_leaves_out_what_is_no_number(tmp_path):
+    rows = [{"kind": "eval", "step": n, "return": v} for n, v in ((1, 2.0), (2, float("nan")))]
+    run = read_history(write_run(tmp_path / "run", "gail", [*rows, {"odd": 1}]))
+    assert run.series("eval", "return").tolist() == [[1.0, 2.0]]
+    assert run.series("probe", "success/train").shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (None, "holds config.json, and"),
+        ("{", "cannot be read"),
+        ("{}", "must name a task and a method"),
+        ('{"task": "reach", "method": "guess"}', "unknown method 'guess'"),
+    ],
+)
+def test_folders_that_are_no_runs_are_refused(tmp_path, config, sentence):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    with pytest.raises(InputError, match=sentence):
+        read_history(tmp_path)
+
+
+def test_no_run_at_all_is_refused():
+    with pytest.raises(InputError, match="at least one run directory"):
+        read_histories([])

@@ -1,0 +1,139 @@
+"""Plots: the numbers drawn are those measured, and what cannot be drawn is told."""
+
+import numpy as np
+import pytest
+
+from pureward.cli import main
+from pureward.errors import InputError
+from pureward.history import read_histories, read_history
+from pureward.picture import save_figure
+from pureward.plot import band, curves, lines
+from synthetic import course, write_card, write_run
+
+
+def drawn(axis) -> dict[str, np.ndarray]:
+    return {line.get_label(): line.get_xydata() for line in axis.get_lines()}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """gail on two seeds and nn-pugail on one, with an expert of 90."""
+    data = write_card(tmp_path / "data", train=90.0, failure=10.0)
+    shares = {"success/train": 1.0, "success/held_out": 0.5, "success/replay": 0.1}
+    probe = {"probe": shares}
+    made = [
+        write_run(tmp_path / "g0", "gail", course(40.0, **probe), data=data),
+        write_run(tmp_path / "g1", "gail", course(60.0, **probe), data=data, seed=1),
+        write_run(tmp_path / "n0", "nn-pugail", course(80.0, **probe), data=data),
+    ]
+    return read_histories(made)
+
+
+def test_mean_and_interval_of_two_courses():
+    one = np.array([[0.0, 0.0], [10.0, 10.0]])
+    two = np.array([[5.0, 9.0], [10.0, 14.0], [20.0, 14.0]])
+    got = band([one, two])
+    assert got.at.tolist() == [5.0, 10.0]  # where both are known
+    assert got.mean.tolist() == [7.0, 12.0]
+    # Two values d apart: s = d/√2, and t = 12.706 with one degree of freedom.
+    assert got.half_width == pytest.approx([12.7062 * 4 / 2, 12.7062 * 4 / 2], rel=1e-4)
+
+
+def test_one_course_has_no_interval():
+    got = band([np.array([[0.0, 1.0], [1.0, 2.0]])])
+    assert got.half_width is None
+    assert got.mean.tolist() == [1.0, 2.0]
+
+
+def test_long_courses_meet_on_a_grid():
+    many = [np.stack([np.linspace(0, 1, n), np.full(n, 3.0)], axis=1) for n in (500, 601)]
+    got = band(many)
+    assert len(got.at) == 200
+    assert np.allclose(got.mean, 3.0)
+
+
+def test_a_line_for_each_method_and_a_dashed_one_for_the_expert(runs):
+    (axis,) = curves(runs).axes
+    got = drawn(axis)
+    assert set(got) == {"gail (2 seeds)", "nn-pugail", "expert"}
+    assert got["gail (2 seeds)"][-1].tolist() == [1000.0, 50.0]
+    assert got["nn-pugail"][-1].tolist() == [1000.0, 80.0]
+    assert got["expert"][0][1] == 90.0
+    assert len(axis.collections) == 1, "a band for two seeds, none for one"
+
+
+def test_seconds_on_the_axis(runs):
+    (axis,) = curves(runs, by="seconds").axes
+    assert drawn(axis)["nn-pugail"][-1].tolist() == [10.0, 80.0]
+
+
+def test_a_panel_for_each_task(runs, tmp_path):
+    walker = write_run(tmp_path / "w", "gail", course(500.0), task="walker")
+    titles = [axis.get_title() for axis in curves([*runs, read_history(walker)]).axes]
+    assert titles == ["reach", "walker"]
+
+
+def test_success_has_a_panel_for_each_method_and_a_line_for_each_source(runs):
+    figure = curves(runs, metric="success")
+    assert [axis.get_title() for axis in figure.axes] == ["gail (2 seeds)", "nn-pugail"]
+    got = drawn(figure.axes[1])
+    assert set(got) == {"trained on", "held out", "agent (replay)"}
+    assert got["held out"][:, 1].tolist() == [0.5] * 5
+
+
+def test_settings_tell_lines_of_one_method_apart(tmp_path):
+    made = [
+        write_run(tmp_path / str(prior), "nn-pugail", course(10.0), reward={"prior": prior})
+        for prior in (0.25, 0.5)
+    ]
+    labels = [line.label for line in lines(read_histories(made))]
+    assert labels == ["nn-pugail, reward.prior 0.25", "nn-pugail, reward.prior 0.5"]
+
+
+def test_kinds_of_row_can_be_named(tmp_path):
+    rows = course(10.0, train={"return": 3.0, "risk/violated": 0.5})
+    run = read_history(write_run(tmp_path / "r", "nn-pugail", rows))
+    assert drawn(curves([run], metric="train/return").axes[0])["nn-pugail"][-1][1] == 3.0
+    assert drawn(curves([run], metric="risk/violated").axes[0])["nn-pugail"][-1][1] == 0.5
+
+
+def test_what_was_not_measured_is_told(runs, tmp_path):
+    with pytest.raises(InputError, match="has measured 'retrun'; choose from success, return"):
+        curves(runs, metric="retrun")
+    bare = read_history(write_run(tmp_path / "b", "prl", course(1.0)))
+    with pytest.raises(InputError, match="has probed P\\(success\\)"):
+        curves([bare], metric="success")
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf"])
+def test_files_by_suffix(runs, tmp_path, suffix):
+    path = tmp_path / "out" / f"plot.{suffix}"
+    save_figure(curves(runs), path)
+    start = path.read_bytes()[:5]
+    assert start == {"png": b"\x89PNG\r", "pdf": b"%PDF-"}[suffix]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_other_suffixes_are_refused(runs, tmp_path):
+    with pytest.raises(InputError, match="must end in .png, .pdf, .svg, got 'plot.doc'"):
+        save_figure(curves(runs), tmp_path / "plot.doc")
+
+
+def test_the_command_writes_the_file(runs, tmp_path, capsys):
+    out = tmp_path / "curves.png"
+    main(["plot", *(str(run.path) for run in runs), "--out", str(out), "--by", "seconds"])
+    assert out.exists()
+    assert str(out) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [(["nowhere"], "holds config.json"), ([], "at least one run directory is needed")],
+)
+def test_the_command_complains_in_one_sentence(arguments, sentence, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["plot", *arguments])
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "Traceback" not in err
