@@ -8,8 +8,10 @@ from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.discriminator import METRICS, Discriminator, DiscriminatorConfig
 from pureward.reward.engine import logits, resolved
+from pureward.reward.failures import nnpnu
 from pureward.reward.network import NetworkConfig
 from pureward.reward.risk import nnpu, pn, upu
+from pureward.reward.variational import mixed_frames, vpu
 
 
 def config_of(network, **changes) -> DiscriminatorConfig:
@@ -96,6 +98,58 @@ def test_learns_successes_hidden_among_unlabeled(small_network, scenes):
     assert mean_on_hidden["nnpu"] > mean_on_hidden["pn"] + 0.05
 
 
+def test_an_update_with_failures_is_adam_on_nnpnu(small_network, scenes):
+    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}), failure_weight=0.4)
+    made, plain = (Discriminator(config, risk=nnpnu, seed=3) for _ in range(2))
+    p, u, n = scenes(6, 0)[0], scenes(4, 1)[0], scenes(5, 2)[0]
+    metrics = made.update(p, u, n)
+    given = {"failure_logits": plain.network(n), "failure_weight": 0.4}
+    result = nnpnu(plain.network(p), plain.network(u), prior=0.5, **given)
+    optimizer = torch.optim.Adam(plain.network.parameters(), lr=1e-3)
+    result.objective.backward()
+    optimizer.step()
+    assert float(metrics["risk/value"]) == pytest.approx(float(result.value), abs=1e-5)
+    torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
+
+
+def test_an_update_by_vpu_is_adam_on_frames_and_their_mixtures(small_network, scenes):
+    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}), mixup_weight=0.3)
+    made, plain = (Discriminator(config, risk=vpu, seed=3) for _ in range(2))
+    p, u = scenes(6, 0)[0], scenes(4, 1)[0]
+    metrics = made.update(p, u)
+    mixed = mixed_frames(p, u, torch.Generator().manual_seed(3))
+    third = {"mixed_logits": plain.network(mixed.frames), "mixed_shares": mixed.shares}
+    result = vpu(plain.network(p), plain.network(u), mixup_weight=0.3, **third)
+    optimizer = torch.optim.Adam(plain.network.parameters(), lr=1e-3)
+    result.objective.backward()
+    optimizer.step()
+    assert float(metrics["risk/value"]) == pytest.approx(float(result.value), abs=1e-5)
+    torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("risk", [nnpnu, vpu])
+def test_third_batches_help_to_tell_hidden_successes(risk, small_network, scenes):
+    """Half of U are successes: D is high on new ones and low on new failures."""
+    high, low = (0, 6), (14, 24)
+    made = Discriminator(config_of(small_network, learning_rate=1e-2), risk=risk, seed=1)
+    for seed in range(16):
+        u = torch.cat([scenes(8, 300 + seed, high)[0], scenes(8, 500 + seed, low)[0]])
+        third = [scenes(8, 700 + seed, low)[0]] if risk is nnpnu else []
+        made.update(scenes(16, 100 + seed, high)[0], u, *third)
+    assert float(made.logits(scenes(32, 9, high)[0]).sigmoid().mean()) > 0.7
+    assert float(made.logits(scenes(32, 8, low)[0]).sigmoid().mean()) < 0.4
+
+
+def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
+    frames = scenes(4, 0)[0]
+    for risk, failures in ((nnpu, [frames]), (vpu, [frames]), (nnpnu, [])):
+        with pytest.raises(InputError, match="known failures go with the risk nnpnu"):
+            Discriminator(config_of(small_network), risk=risk).update(frames, frames, *failures)
+    made = Discriminator(config_of(small_network), risk=nnpnu)
+    with pytest.raises(InputError, match=r"\(3, 32, 32\) torch.uint8 beside \(6, 32, 32\)"):
+        made.update(frames, frames, torch.cat([frames, frames], dim=1))
+
+
 def test_same_seed_same_course(small_network, scenes):
     config = config_of(small_network, augment=AugmentConfig())
     a, b, c = (Discriminator(config, seed=s) for s in (5, 5, 6))
@@ -178,18 +232,20 @@ def test_engine_scores_like_the_network(small_network, scenes):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("risk", [nnpu, nnpnu, vpu])
 @pytest.mark.parametrize("arithmetic", ["bfloat16", "fused"])
-def test_captured_updates_equal_eager_ones(arithmetic, scenes):
+def test_captured_updates_equal_eager_ones(arithmetic, risk, scenes):
     pytest.importorskip("triton")
     network = NetworkConfig(height=32, width=32)
     config = DiscriminatorConfig(network=network, learning_rate=1e-4)
     eager, captured = (
-        Discriminator(config, device="cuda", captured=c, arithmetic=arithmetic)
+        Discriminator(config, risk=risk, device="cuda", captured=c, arithmetic=arithmetic)
         for c in (False, True)
     )
     for seed in range(5):
-        p, u = scenes(8, seed)[0].cuda(), scenes(8, 50 + seed)[0].cuda()
-        a, b = eager.update(p, u), captured.update(p, u)
+        p, u, n = (scenes(8, start + seed)[0].cuda() for start in (0, 50, 90))
+        batches = [p, u, n] if risk is nnpnu else [p, u]
+        a, b = eager.update(*batches), captured.update(*batches)
         for name in METRICS:
             assert float(a[name]) == pytest.approx(float(b[name]), abs=1e-3), (name, seed)
 

@@ -5,9 +5,13 @@ import pytest
 
 from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig
-from pureward.reward.methods import METHODS, method_named
+from pureward.reward.estimated import EstimatedPrior
+from pureward.reward.failures import nnpnu
+from pureward.reward.methods import METHODS, choose, method_named
 from pureward.reward.network import NetworkConfig
+from pureward.reward.prior import FixedPrior, LinearPrior
 from pureward.reward.risk import nnpu, pn, upu
+from pureward.reward.variational import vpu
 
 
 def test_the_ten_methods():
@@ -52,3 +56,54 @@ def test_unknown_name_lists_the_choices():
     with pytest.raises(InputError, match="unknown method 'bail'; choose from truth, gail-noreg"):
         method_named("bail")
     assert method_named("nn-purl") is METHODS["nn-purl"]
+
+
+# Options of a run.
+
+PU = ["pugail", "nn-pugail", "purl", "nn-purl"]
+
+
+@pytest.mark.parametrize("name", PU)
+def test_every_pu_method_takes_every_prior(name):
+    own = METHODS[name].risk
+    assert choose(name) == (own, FixedPrior(value=0.5))
+    assert choose(name, prior="0.3") == (own, FixedPrior(value=0.3))
+    assert choose(name, prior="linear:0.1:0.7") == (own, LinearPrior(start=0.1, end=0.7))
+    risk, prior = choose(name, prior="bbe")
+    assert risk is own
+    assert isinstance(prior, EstimatedPrior)
+    assert choose(name, prior="vpu").risk is vpu
+    assert not choose(name, prior="bbe").takes_failures
+
+
+@pytest.mark.parametrize("name", ["nn-pugail", "nn-purl"])
+def test_known_failures_change_the_risk(name):
+    for prior in (None, "0.3", "bbe", "acc"):
+        choice = choose(name, prior=prior, failures=True)
+        assert choice.risk is nnpnu
+        assert choice.takes_failures
+
+
+def test_methods_without_options_keep_theirs():
+    assert choose("truth") == choose("prl") == (None, None)
+    assert choose("gail") == (pn, FixedPrior(value=0.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("gail", {"prior": "vpu"}, "gail takes all agent frames as failures, so the prior vpu"),
+        ("pnrl", {"prior": "0.3"}, "pnrl takes all agent frames as failures"),
+        ("gail", {"failures": True}, "known failures would have no effect"),
+        ("prl", {"prior": "bbe"}, "prl has no discriminator, so the prior bbe would have no"),
+        ("truth", {"failures": True}, "truth has no discriminator"),
+        ("nn-pugail", {"prior": "acc"}, "acc is estimated from known failures, got none"),
+        ("nn-pugail", {"prior": "vpu", "failures": True}, "vpu learns from positives and unlab"),
+        ("pugail", {"failures": True}, "need a non-negative method, got pugail; choose nn-pugail"),
+        ("nn-pugail", {"prior": "half"}, "a prior is written"),
+        ("bail", {}, "unknown method 'bail'"),
+    ],
+)
+def test_contradictions_are_refused(name, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        choose(name, **options)

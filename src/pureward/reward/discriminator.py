@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,10 +12,15 @@ from pureward.capture import CapturedCall
 from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
+from pureward.reward.failures import nnpnu
 from pureward.reward.network import NetworkConfig, seeded_network
 from pureward.reward.optimizer import adam, trained_tensors
 from pureward.reward.risk import Loss, Risk, RiskFunction, nnpu
 from pureward.reward.scoring import in_batches
+from pureward.reward.variational import mixed_frames, vpu
+
+#: Risks on a third batch of frames beside positives and unlabeled, and what they call its logits.
+THIRD_BATCH: dict[RiskFunction, str] = {nnpnu: "failure_logits", vpu: "mixed_logits"}
 
 METRICS = (
     "risk/value",
@@ -46,6 +51,10 @@ class DiscriminatorConfig:
     """γ, the weight of the ascent when it falls lower still."""
     loss: Loss = "logistic"
     """"logistic" as in the paper, or the bounded "sigmoid"."""
+    failure_weight: float = 0.2
+    """ρ, how much of the failure part known failures make up, where there are any."""
+    mixup_weight: float = 0.1
+    """λ, the weight of the mixed frames in the variational risk."""
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot train."""
@@ -73,7 +82,7 @@ class Discriminator:
 
         Args:
             config: shape and learning settings.
-            risk: `pn`, `upu`, `nnpu` or another of their signature.
+            risk: `pn`, `upu`, `nnpu`, `nnpnu`, `vpu` or another of their signature.
             device: where it lives; frames must be there too.
             seed: of the initial weights and of every later draw.
             captured: on CUDA, run updates as one CUDA graph; batch sizes are then fixed by
@@ -93,25 +102,38 @@ class Discriminator:
         if captured and self.device.type != "cuda":
             raise InputError(f"captured updates need a CUDA device, got {device}; leave it False")
 
-    def update(self, positive_frames: Tensor, unlabeled_frames: Tensor) -> dict[str, Tensor]:
+    def update(
+        self,
+        positive_frames: Tensor,
+        unlabeled_frames: Tensor,
+        failure_frames: Tensor | None = None,
+    ) -> dict[str, Tensor]:
         """Take one step on a minibatch (Algorithm 1) and return metrics, detached.
 
         Args:
             positive_frames: (n, channels, height, width) uint8, demonstrations or annotated.
             unlabeled_frames: (m, channels, height, width) uint8, the agent's.
+            failure_frames: (k, channels, height, width) uint8, of known failures, for `nnpnu`.
         """
+        if (failure_frames is not None) != (self.risk is nnpnu):
+            raise InputError(
+                f"known failures go with the risk nnpnu and only with it, got {_name(self.risk)} "
+                f"{'with' if failure_frames is not None else 'without'} them; change either"
+            )
+        batches = [positive_frames, unlabeled_frames]
+        if failure_frames is not None:
+            batches.append(failure_frames)
+        kind = _kind(batches)
         if not self.captured:
-            both = torch.cat([positive_frames, unlabeled_frames])
-            return named(self._step(both, len(positive_frames)))
-        kind = positive_frames.shape, unlabeled_frames.shape, positive_frames.dtype
+            return named(self._step(torch.cat(batches), [len(batch) for batch in batches]))
         if self._capture is None:
-            self._capture = self._captured_step(positive_frames, unlabeled_frames, kind)
+            self._capture = self._captured_step(batches, kind)
         elif self._capture.kind != kind:
             raise InputError(
                 f"a captured update takes what it began with, {_told(self._capture.kind)}, got "
                 f"{_told(kind)}; keep batch sizes fixed or pass captured=False"
             )
-        torch.cat([positive_frames, unlabeled_frames], out=self._capture.frames)
+        torch.cat(batches, out=self._capture.frames)
         return named(self._capture.step())
 
     def set_prior(self, prior: float) -> None:
@@ -126,36 +148,44 @@ class Discriminator:
         score = partial(logits, self.network, arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)
 
-    def _captured_step(self, positive: Tensor, unlabeled: Tensor, kind: "_Kind") -> "_Capture":
-        frames = torch.cat([positive, unlabeled])
+    def _captured_step(self, batches: list[Tensor], kind: "_Kind") -> "_Capture":
+        frames = torch.cat(batches)
         step = CapturedCall(
-            partial(self._step, frames, len(positive)),
+            partial(self._step, frames, [len(batch) for batch in batches]),
             (),
             kept=trained_tensors(self.optimizer),
             generators=[self.generator],
         )
         return _Capture(step, frames, kind)
 
-    def _step(self, frames: Tensor, positives: int) -> Tensor:
-        """Update on frames, the positives first."""
-        logits = self._training_logits(frames)
-        settings = {
+    def _step(self, frames: Tensor, counts: list[int]) -> Tensor:
+        """Update on frames, so many positives first, then unlabeled, then known failures."""
+        settings: dict[str, Any] = {
             "prior": self.prior,
             "slack": self.config.slack,
             "step_back": self.config.step_back,
             "loss": self.config.loss,
         }
+        if self.risk is nnpnu:
+            settings["failure_weight"] = self.config.failure_weight
+        if self.risk is vpu:
+            mixed = mixed_frames(*frames.split(counts), generator=self.generator)
+            frames, counts = torch.cat([frames, mixed.frames]), [*counts, len(mixed.frames)]
+            settings |= {"mixed_shares": mixed.shares, "mixup_weight": self.config.mixup_weight}
+        logits = self._training_logits(frames)
         self.optimizer.zero_grad(set_to_none=True)
         if self._risk_is_fused(len(frames)):
             from pureward.reward.fused.risk import differentiated
 
-            metrics, gradient = differentiated(self.risk, logits.detach(), positives, **settings)
+            metrics, gradient = differentiated(self.risk, logits.detach(), counts[0], **settings)
             logits.backward(gradient)
         else:
-            parts = logits[:positives], logits[positives:]
-            result = self.risk(*parts, **settings)
+            positive, unlabeled, *third = logits.split(counts)
+            if third:
+                settings[THIRD_BATCH[self.risk]] = third[0]
+            result = self.risk(positive, unlabeled, **settings)
             result.objective.backward()
-            metrics = measured(result, *parts)
+            metrics = measured(result, positive, unlabeled)
         self.optimizer.step()
         return metrics
 
@@ -175,7 +205,7 @@ class Discriminator:
         return supports(self.risk, samples)
 
 
-_Kind = tuple[torch.Size, torch.Size, torch.dtype]
+_Kind = tuple[tuple[torch.Size, ...], torch.dtype]
 
 
 class _Capture(NamedTuple):
@@ -186,8 +216,25 @@ class _Capture(NamedTuple):
     kind: _Kind
 
 
+def _kind(batches: list[Tensor]) -> _Kind:
+    """Shapes and type of an update's batches, which must be of the same cameras."""
+    first = batches[0]
+    for batch in batches[1:]:
+        if batch.shape[1:] != first.shape[1:] or batch.dtype != first.dtype:
+            raise InputError(
+                "all frames of an update must be of one shape and type, got positives "
+                f"{tuple(first.shape[1:])} {first.dtype} beside {tuple(batch.shape[1:])} "
+                f"{batch.dtype}; use the same cameras for demonstrations, agent and failures"
+            )
+    return tuple(batch.shape for batch in batches), first.dtype
+
+
 def _told(kind: _Kind) -> str:
-    return f"{tuple(kind[0])} and {tuple(kind[1])} {kind[2]}"
+    return f"{' and '.join(str(tuple(shape)) for shape in kind[0])} {kind[1]}"
+
+
+def _name(risk: RiskFunction) -> str:
+    return getattr(risk, "__name__", repr(risk))
 
 
 def measured(result: Risk, positive_logits: Tensor, unlabeled_logits: Tensor) -> Tensor:

@@ -2,12 +2,16 @@
 """The methods of the paper as rows of one table; adding a method is adding a row."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig
+from pureward.reward.estimated import EstimatedPrior
+from pureward.reward.failures import nnpnu
 from pureward.reward.network import NetworkConfig
+from pureward.reward.prior import FixedPrior, Prior, parse_prior
 from pureward.reward.risk import RiskFunction, nnpu, pn, upu
+from pureward.reward.variational import vpu
 
 RewardKind = Literal["truth", "imitation", "regression", "gated"]
 Positives = Literal["demonstrations", "annotations"]
@@ -96,3 +100,61 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
     return METHODS[name]
+
+
+class Choice(NamedTuple):
+    """How a method's discriminator learns in one run."""
+
+    risk: RiskFunction | None
+    """What it minimises; None where the method has no discriminator."""
+    prior: Prior | None
+    """Where η comes from; None likewise."""
+
+    @property
+    def takes_failures(self) -> bool:
+        """Whether every update takes known failures as well."""
+        return self.risk is nnpnu
+
+
+def choose(name: str, *, prior: str | None = None, failures: bool = False) -> Choice:
+    """Return the risk and the prior of a method with a run's options; refuse contradictions.
+
+    Args:
+        name: of a method.
+        prior: as `parse_prior` reads it; None for the method's own, or 0.5.
+        failures: whether known failures are given.
+    """
+    method = method_named(name)
+    if method.risk in (None, pn):
+        return _choose_without_options(name, method, prior, failures)
+    chosen = parse_prior("0.5" if prior is None else prior)
+    estimator = chosen.estimator if isinstance(chosen, EstimatedPrior) else None
+    if estimator == "acc" and not failures:
+        raise InputError(
+            "the prior acc is estimated from known failures, got none; "
+            "give a dataset of failures or choose bbe"
+        )
+    if estimator == "vpu" and failures:
+        raise InputError(
+            "vpu learns from positives and unlabeled alone, got known failures too; "
+            "leave them out or choose the prior acc or bbe"
+        )
+    if failures and method.risk is not nnpu:
+        raise InputError(
+            f"known failures need a non-negative method, got {name}; choose nn-pugail or nn-purl"
+        )
+    risk = vpu if estimator == "vpu" else nnpnu if failures else method.risk
+    return Choice(risk, chosen)
+
+
+def _choose_without_options(name: str, method: Method, prior: str | None, failures: bool) -> Choice:
+    if prior is not None or failures:
+        option = "known failures" if prior is None else f"the prior {prior}"
+        reason = (
+            "has no discriminator" if method.risk is None else "takes all agent frames as failures"
+        )
+        raise InputError(
+            f"{name} {reason}, so {option} would have no effect; leave it out or choose "
+            "nn-pugail or nn-purl"
+        )
+    return Choice(method.risk, None if method.prior is None else FixedPrior(value=method.prior))

@@ -3,33 +3,24 @@
 
 A prior is asked now and then with what is known by then and answers with a number; the
 discriminator takes it through `set_prior`. Estimators have the same seam: the evidence
-carries held-out logits for them.
+carries held-out logits for them, where `needs_scores` says so.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Tensor
-
 from pureward.errors import InputError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What is known when a prior is asked."""
-
-    progress: float = 0.0
-    """Share of the run that is done, 0 to 1."""
-    probe_return: float | None = None
-    """Mean return of the latest evaluation episodes, or None before the first."""
-    held_out_positive_logits: Tensor | None = None
-    """(n,) logits of positives the discriminator never trained on."""
-    unlabeled_logits: Tensor | None = None
-    """(m,) logits of recent agent frames, without augmentation or dropout."""
+from pureward.reward.estimated import ESTIMATORS, EstimatedPrior
+from pureward.reward.evidence import Evidence
 
 
 class Prior(Protocol):
     """The seam between a run and its class prior."""
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether the evidence must hold scores now and then."""
+        ...
 
     def __call__(self, evidence: Evidence) -> float:
         """Return η for the updates to come, inside (0, 1)."""
@@ -40,6 +31,7 @@ class Prior(Protocol):
 class FixedPrior:
     """The same η throughout, as in the paper."""
 
+    needs_scores = False
     value: float
     """η."""
 
@@ -56,6 +48,7 @@ class FixedPrior:
 class LinearPrior:
     """From one η to another in step with the run."""
 
+    needs_scores = False
     start: float
     """η at the beginning."""
     end: float
@@ -75,6 +68,7 @@ class LinearPrior:
 class ReturnPrior:
     """From one η to another as the policy's return rises from one level to another."""
 
+    needs_scores = False
     start: float
     """η at or below the low return, and before the first evaluation."""
     end: float
@@ -103,24 +97,35 @@ class ReturnPrior:
 
 
 def parse_prior(text: str) -> Prior:
-    """Read `0.5`, `linear:0.1:0.7` or `return:0.1:0.7:LOW:HIGH`."""
-    kind, *numbers = text.split(":")
+    """Read a prior as it is written on the command line; the error lists the forms."""
+    kind, *rest = text.split(":")
     try:
-        if kind == "linear":
-            start, end = map(float, numbers)
-            return LinearPrior(start=start, end=end)
-        if kind == "return":
-            start, end, low, high = map(float, numbers)
-            return ReturnPrior(start=start, end=end, low_return=low, high_return=high)
-        if not numbers:
-            return FixedPrior(value=float(kind))
-    except InputError:
-        raise
-    except ValueError:
-        pass
+        return _read(kind, [float(number) for number in rest])
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
     raise InputError(
-        f"a prior is written 0.5, linear:START:END or return:START:END:LOW:HIGH, got {text!r}"
+        "a prior is written 0.5, linear:START:END, return:START:END:LOW:HIGH, bbe, acc (each "
+        f"also with :FLOOR:CEILING) or vpu, got {text!r}"
     )
+
+
+def _read(kind: str, numbers: list[float]) -> Prior:
+    """Return the prior of a kind; a ValueError means a wrong count of numbers, or no kind."""
+    if kind == "linear":
+        start, end = numbers
+        return LinearPrior(start=start, end=end)
+    if kind == "return":
+        start, end, low, high = numbers
+        return ReturnPrior(start=start, end=end, low_return=low, high_return=high)
+    if kind in ESTIMATORS and not numbers:
+        return EstimatedPrior(kind)
+    if kind in ESTIMATORS and kind != "vpu":  # whose risk takes no η that could be bounded
+        floor, ceiling = numbers
+        return EstimatedPrior(kind, floor=floor, ceiling=ceiling, start=(floor + ceiling) / 2)
+    if numbers:
+        raise ValueError
+    return FixedPrior(value=float(kind))
 
 
 def _between(start: float, end: float, share: float) -> float:

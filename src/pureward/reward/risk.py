@@ -78,7 +78,7 @@ def pn(
     positive = prior * label_risk(p, 1, loss)
     negative = (1 - prior) * label_risk(u, 0, loss)
     objective = positive + negative
-    return _risk(objective, objective, positive, negative, torch.zeros_like(negative).bool())
+    return detached(objective, objective, positive, negative, torch.zeros_like(negative).bool())
 
 
 def upu(
@@ -99,7 +99,7 @@ def upu(
     positive = prior * label_risk(p, 1, loss)
     negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
     objective = positive + negative
-    return _risk(objective, objective, positive, negative, negative < -slack)
+    return detached(objective, objective, positive, negative, negative < -slack)
 
 
 def nnpu(
@@ -133,13 +133,13 @@ def nnpu(
     violated = negative < -slack
     value = positive + negative.clamp(min=-slack)
     objective = torch.where(violated, -step_back * negative, positive + negative)
-    return _risk(value, objective, positive, negative, violated)
+    return detached(value, objective, positive, negative, violated)
 
 
-def _risk(
+def detached(
     value: Tensor, objective: Tensor, positive: Tensor, negative: Tensor, violated: Tensor
 ) -> Risk:
-    # Detached, so that nobody differentiates the reported value by mistake.
+    """Put a risk together; nobody shall differentiate the reported value by mistake."""
     return Risk(value.detach(), objective, positive.detach(), negative.detach(), violated)
 
 
@@ -169,10 +169,11 @@ def checked(
         raise InputError(f"slack must be finite and at least 0, got {slack}; the paper uses 0")
     if not 0 < step_back <= 1:
         raise InputError(f"step_back must lie in (0, 1], got {step_back}; the paper uses 1")
-    return _checked_logits("positive", positive), _checked_logits("unlabeled", unlabeled)
+    return checked_logits("positive", positive), checked_logits("unlabeled", unlabeled)
 
 
-def _checked_logits(name: str, logits: Tensor) -> Tensor:
+def checked_logits(name: str, logits: Tensor) -> Tensor:
+    """Refuse logits that are no batch of finite numbers; return them in float32 (or float64)."""
     if logits.dim() != 1:
         raise InputError(
             f"{name}_logits must have shape (n,), got {tuple(logits.shape)}; "

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""η while a policy learns: warm start, smoothing, bounds, interval, warning, refusals."""
+
+import json
+
+import pytest
+import torch
+
+from pureward.errors import InputError
+from pureward.reward.estimated import EstimatedPrior
+from pureward.reward.prior import Evidence, parse_prior
+
+FRAMES = 40
+
+
+def scores(successes: int, failures: int, *, apart: float = 6.0, seed: int = 0):
+    """Logits of whole episodes: successes around +apart/2, failures around −apart/2."""
+    rng = torch.Generator().manual_seed(seed)
+    centres = torch.tensor([apart / 2] * successes + [-apart / 2] * failures)
+    logits = centres.repeat_interleave(FRAMES)
+    logits = logits + torch.randn(len(logits), generator=rng)
+    return logits, torch.arange(successes + failures).repeat_interleave(FRAMES)
+
+
+def evidence(successes: int, failures: int, *, held_out: int = 40, **rest) -> Evidence:
+    p, p_episodes = scores(held_out, 0, seed=1, **rest)
+    u, u_episodes = scores(successes, failures, seed=2, **rest)
+    return Evidence(
+        held_out_positive_logits=p,
+        held_out_episodes=p_episodes,
+        unlabeled_logits=u,
+        unlabeled_episodes=u_episodes,
+    )
+
+
+def latest(prior: EstimatedPrior):
+    assert prior.latest is not None
+    return prior.latest
+
+
+def test_moves_half_way_to_every_estimate_and_answers_without_scores():
+    prior = EstimatedPrior("bbe")
+    assert prior.needs_scores
+    assert prior(Evidence(progress=0.3)) == 0.5
+    assert prior.latest is None
+    first = prior(evidence(20, 80))
+    value = latest(prior).value
+    assert value == pytest.approx(0.2, abs=0.02)
+    assert first == latest(prior).smoothed == pytest.approx(0.25 + value / 2)
+    second = prior(evidence(20, 80))
+    assert second == pytest.approx(first / 2 + value / 2)
+    assert prior(Evidence(progress=0.9)) == second
+
+
+def test_interval_holds_the_truth_and_narrows_with_trajectories():
+    widths = []
+    for times in (1, 9):
+        prior = EstimatedPrior("bbe")
+        prior(evidence(8 * times, 12 * times, held_out=20 * times))
+        _, low, high, *_ = latest(prior)
+        assert low < 0.4 < high
+        widths.append(high - low)
+    assert widths[1] < 0.5 * widths[0]
+
+
+def test_holds_its_start_until_the_discriminator_sees_a_difference():
+    prior = EstimatedPrior("bbe", start=0.3)
+    assert prior(evidence(50, 50, apart=0.2)) == 0.3
+    assert latest(prior).auc < 0.6
+    assert prior(evidence(20, 80)) < 0.3
+    # Once begun it goes on: a policy as good as the demonstrations is no reason to stop.
+    before = prior.value
+    assert prior(evidence(100, 0)) == pytest.approx(before / 2 + latest(prior).value / 2)
+    assert latest(prior).auc < 0.6
+
+
+def test_floor_is_held_with_a_warning():
+    prior = EstimatedPrior("bbe", floor=0.15)
+    for _ in range(6):
+        eta = prior(evidence(0, 100, apart=12.0))
+    assert eta == 0.15
+    assert latest(prior).value == 0.0
+    assert "cannot tell which, so η is held at 0.15 or above" in latest(prior).warning
+    prior(evidence(30, 70, apart=12.0))
+    assert latest(prior).warning == ""
+
+
+def test_ceiling_is_held():
+    prior = EstimatedPrior("bbe", ceiling=0.7)
+    prior(evidence(20, 80))
+    for _ in range(6):
+        eta = prior(evidence(100, 0))
+    assert eta == 0.7
+
+
+def test_same_evidence_same_interval():
+    a, b = EstimatedPrior("bbe", seed=3), EstimatedPrior("bbe", seed=3)
+    a(evidence(5, 15))
+    b(evidence(5, 15))
+    assert latest(a) == latest(b)
+
+
+def test_a_resumed_prior_goes_on_where_it_was():
+    prior, again = EstimatedPrior("bbe"), EstimatedPrior("bbe")
+    prior(evidence(20, 80))
+    again.load_state_dict(json.loads(json.dumps(prior.state_dict())))
+    assert again(evidence(60, 40)) == prior(evidence(60, 40))
+
+
+@pytest.mark.parametrize("state", [{}, {"value": "x", "begun": True}, {"value": None, "begun": 1}])
+def test_a_foreign_state_is_refused(state):
+    with pytest.raises(InputError, match="state holds value and begun"):
+        EstimatedPrior("bbe").load_state_dict(state)
+
+
+def test_a_state_outside_the_bounds_is_refused():
+    with pytest.raises(InputError, match=r"must lie in \[0.1, 0.95\], got 0.99"):
+        EstimatedPrior("bbe").load_state_dict({"value": 0.99, "begun": True})
+
+
+# The other estimators behind the same seam.
+
+
+def test_vpu_by_hand():
+    """Φ on held-out positives is 0.8, so U's mean of (0.8 + 0.4 + 0 + 0)/4 is 0.375 of it."""
+    logit = torch.logit
+    p = logit(torch.full((10,), 0.8, dtype=torch.float64))
+    u = logit(torch.tensor([0.8, 0.4, 1e-12, 1e-12] * 5, dtype=torch.float64))
+    prior = EstimatedPrior("vpu")
+    prior(
+        Evidence(
+            held_out_positive_logits=p,
+            held_out_episodes=torch.arange(10),
+            unlabeled_logits=u,
+            unlabeled_episodes=torch.arange(20),
+        )
+    )
+    assert latest(prior).value == pytest.approx(0.375)
+
+
+def test_acc_by_hand():
+    """Means of D are 0.9 on P, 0.3 on N and 0.5 on U: (0.5 − 0.3)/(0.9 − 0.3) = 1/3."""
+    p, n, u = (torch.logit(torch.full((6,), d, dtype=torch.float64)) for d in (0.9, 0.3, 0.5))
+    episodes = torch.arange(6)
+    prior = EstimatedPrior("acc")
+    prior(
+        Evidence(
+            held_out_positive_logits=p,
+            held_out_episodes=episodes,
+            unlabeled_logits=u,
+            unlabeled_episodes=episodes,
+            failure_logits=n,
+            failure_episodes=episodes,
+        )
+    )
+    assert latest(prior).value == pytest.approx(1 / 3)
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("successes", "held_out", "sentence"),
+    [
+        (20, 4, "at least 5 held-out positive episodes, got 4"),
+        (1, 20, "at least 5 unlabeled episodes, got 2"),
+    ],
+)
+def test_too_few_trajectories_are_refused(successes, held_out, sentence):
+    with pytest.raises(InputError, match=sentence):
+        EstimatedPrior("bbe")(evidence(successes, 1, held_out=held_out))
+
+
+def test_missing_scores_are_named():
+    p, episodes = scores(6, 0)
+    known = {"held_out_positive_logits": p, "held_out_episodes": episodes}
+    with pytest.raises(InputError, match="needs unlabeled_logits and unlabeled_episodes"):
+        EstimatedPrior("bbe")(Evidence(**known))
+    both = known | {"unlabeled_logits": p, "unlabeled_episodes": episodes}
+    with pytest.raises(InputError, match="needs failure_logits and failure_episodes"):
+        EstimatedPrior("acc")(Evidence(**both))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"estimator": "km2"}, "unknown estimator 'km2'; choose from bbe, vpu, acc"),
+        ({"floor": 0.0}, "0 < floor ≤ start ≤ ceiling < 1"),
+        ({"floor": 0.6}, "0 < floor ≤ start ≤ ceiling < 1"),
+        ({"ceiling": 1.0}, "0 < floor ≤ start ≤ ceiling < 1"),
+        ({"smoothing": 0.0}, "smoothing must lie in"),
+        ({"resamples": 1}, "resamples be at least 2"),
+    ],
+)
+def test_bad_settings_are_refused(change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        EstimatedPrior(**change)
+
+
+def test_written_forms():
+    for text in ("bbe", "acc", "vpu"):
+        prior = parse_prior(text)
+        assert isinstance(prior, EstimatedPrior)
+        assert (prior.estimator, prior.floor, prior.ceiling, prior.value) == (text, 0.1, 0.95, 0.5)
+    bounded = parse_prior("bbe:0.3:0.8")
+    assert isinstance(bounded, EstimatedPrior)
+    assert (bounded.floor, bounded.ceiling) == (0.3, 0.8)
+    assert bounded.value == pytest.approx(0.55)
+    for text in ("bbe:0.3", "bbe:0.1:0.5:0.9", "vpu:0.1:0.9", "acc:a:b"):
+        with pytest.raises(InputError, match="a prior is written"):
+            parse_prior(text)
+    with pytest.raises(InputError, match="0 < floor ≤ start"):
+        parse_prior("bbe:0.8:0.3")
