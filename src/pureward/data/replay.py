@@ -212,6 +212,10 @@ class Replay:
         channels, *size = self.layout.frame_shape or (0, 0, 0)
         return frames.view(*steps.shape, self.config.frame_stack * channels, *size)
 
+    def episodes(self, steps: Tensor) -> Tensor:
+        """Of which episode each step is, as a number that no other episode kept has."""
+        return self._tables.ending[steps]
+
     def sample_frames(self, batch: int, generator: torch.Generator) -> Tensor:
         """Draw arrival frames of any step kept: the discriminator's unlabeled minibatch."""
         return self.arrival_frames(self._place(*self._draw(batch, generator)))

@@ -102,10 +102,30 @@ class LearnedReward:
         self.device = some.head.weight.device
         self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
 
+    @property
+    def parts(self) -> int:
+        """Rows of `scores`: D's logit, r_φ, or both."""
+        return int(self.discriminator is not None) + int(bool(self.members))
+
     @torch.no_grad()
     def __call__(self, frames: Tensor) -> Tensor:
         """Return the reward of each uint8 frame as float32, on the networks' device."""
-        return in_batches(self._reward, frames, self.batch_size, self.device)
+        return self.from_scores(self.scores(frames))
+
+    @torch.no_grad()
+    def scores(self, frames: Tensor) -> Tensor:
+        """Return all a reward is made of, (parts, batch): D's logit, then r_φ."""
+        rows = in_batches(self._scores, frames, self.batch_size, self.device)
+        return rows.view(len(frames), self.parts).T
+
+    @torch.no_grad()
+    def from_scores(self, scores: Tensor) -> Tensor:
+        """Return the rewards that scores (parts, …) amount to."""
+        if self.spec.reward == "regression":
+            return scores[0]
+        if self.spec.reward == "imitation":
+            return imitation_reward(scores[0], ceiling=self.spec.ceiling)
+        return gated_reward(scores[0], scores[1], lowest=self.spec.lowest, gate=self.spec.gate)
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor) -> Tensor:
@@ -127,15 +147,10 @@ class LearnedReward:
             )
         return in_batches(self._predict, frames, self.batch_size, self.device)
 
-    def _reward(self, frames: Tensor) -> Tensor:
-        if self.discriminator is None:
-            return self._predict(frames)
-        success = self._run(self.discriminator, frames)
-        if self.spec.reward == "imitation":
-            return imitation_reward(success, ceiling=self.spec.ceiling)
-        return gated_reward(
-            success, self._predict(frames), lowest=self.spec.lowest, gate=self.spec.gate
-        )
+    def _scores(self, frames: Tensor) -> Tensor:
+        first = [] if self.discriminator is None else [self._run(self.discriminator, frames)]
+        last = [self._predict(frames)] if self.members else []
+        return torch.stack(first + last, dim=1)
 
     def _predict(self, frames: Tensor) -> Tensor:
         return ensemble_minimum(torch.stack([self._run(m, frames) for m in self.members]))

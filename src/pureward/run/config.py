@@ -12,7 +12,9 @@ from pureward.agent.exploration import ExplorationConfig
 from pureward.data.replay import ReplayConfig
 from pureward.errors import InputError
 from pureward.files import write_json
-from pureward.reward.methods import method_named
+from pureward.purl import PurlConfig
+from pureward.reward.methods import choose, method_named
+from pureward.reward.prior import ReturnPrior
 from pureward.run.directory import RunDirectory
 from pureward.tasks import find_task
 
@@ -29,6 +31,15 @@ class RunConfig:
     """A name that `pureward tasks` lists."""
     method: str = "truth"
     """Where rewards come from; "truth" is the task's own."""
+    demonstrations: str = ""
+    """Dataset that imitation learns from: a folder of `pureward collect` or of Minari."""
+    annotations: str = ""
+    """Dataset of episodes with rewards that a reward model learns from."""
+    failures: str = ""
+    """Dataset of known failures, which PU methods may learn from besides."""
+    prior: str = ""
+    """η, the share of successes in the agent's experience: 0.5, linear:0.1:0.7, bbe, acc, vpu;
+    "" is the method's own."""
     out: str = "runs/latest"
     """The run directory."""
     seed: int = 0
@@ -55,12 +66,18 @@ class RunConfig:
     """The policy and its critic."""
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
     """Noise on the collecting policy's actions."""
+    reward: PurlConfig = field(default_factory=PurlConfig)
+    """The learned reward; "truth" has none."""
     log_every: int = 100_000
     """Env steps between lines of training metrics."""
     evaluate_every: int = 500_000
     """Env steps between greedy evaluations; 0 evaluates at the end only."""
     evaluate_episodes: int = 100
     """Episodes of an evaluation."""
+    probe_every: int = 100_000
+    """Env steps between probes of a learned reward; 0 for none."""
+    probe_frames: int = 512
+    """Frames of each source that a probe looks at."""
     checkpoint_every: int = 1_000_000
     """Env steps between checkpoints."""
     keep_checkpoints: int = 2
@@ -75,16 +92,13 @@ class RunConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is built."""
         find_task(self.task)
-        if method_named(self.method).reward != "truth":
-            raise InputError(
-                f"method {self.method!r} needs the training of learned rewards, which runs do not "
-                "have yet; use method='truth'"
-            )
+        self._check_reward()
         least = {
             **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),
             **dict.fromkeys(("log_every", "checkpoint_every", "keep_checkpoints"), 1),
             **dict.fromkeys(("evaluate_every", "snapshot_every", "warmup_steps"), 0),
-            **dict.fromkeys(("evaluate_episodes",), 1),
+            **dict.fromkeys(("evaluate_episodes", "probe_frames"), 1),
+            **dict.fromkeys(("probe_every",), 0),
         }
         for name, low in least.items():
             if getattr(self, name) < low:
@@ -95,6 +109,36 @@ class RunConfig:
             raise InputError(
                 f"the replay must hold a step of each world, got a capacity of "
                 f"{self.replay.capacity} for {self.worlds} worlds; raise replay.capacity"
+            )
+
+    def _check_reward(self) -> None:
+        """Refuse a method without its data, with another's, or with a V too small for it."""
+        method = method_named(self.method)
+        for name, needed in (
+            ("demonstrations", method.needs_demonstrations),
+            ("annotations", method.needs_annotations),
+        ):
+            if bool(getattr(self, name)) != needed:
+                rule = "needs" if needed else "takes no"
+                remedy = f"pass --{name} FOLDER" if needed else f"leave --{name} out"
+                raise InputError(
+                    f"method {self.method!r} {rule} {name}, got {getattr(self, name)!r}; {remedy}"
+                )
+        if method.reward == "truth":
+            return
+        chosen = choose(self.method, prior=self.prior or None, failures=bool(self.failures))
+        if isinstance(chosen.prior, ReturnPrior):
+            raise InputError(
+                f"prior {self.prior!r} follows the task's own return, which a learned reward must "
+                "not see; use linear:START:END or bbe"
+            )
+        highest = self.reward.ceiling if method.reward == "imitation" else 0.0
+        needed = highest / (1.0 - self.replay.discount) if self.replay.discount < 1 else 0.0
+        if self.agent.value_high < needed * (1 - 1e-6):
+            raise InputError(
+                f"returns of rewards up to {highest:g} reach {needed:g} at γ = "
+                f"{self.replay.discount:g}, and the critic ends at {self.agent.value_high:g}; "
+                f"set agent.value_high to {needed:g} or lower reward.ceiling"
             )
 
     @property

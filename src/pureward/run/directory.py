@@ -23,6 +23,7 @@ class RunDirectory:
         self.snapshots = path / "snapshots"
         self.videos = path / "videos"
         self.events = path / "tensorboard"
+        self.reward = path / "reward"
         self._lock: int | None = None
 
     def __enter__(self) -> "RunDirectory":

@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from pureward.data.frames import RollingStack
 from pureward.env import BatchEnv
 from pureward.picture import first_camera, mosaic, video
+from pureward.types import Observation
 
 # A task counts as solved in an episode when it stays solved for this many steps.
 HOLD = 10
@@ -24,12 +26,15 @@ class Evaluation:
     """Sum of the task's own reward, (episodes,)."""
     solved: Tensor
     """Whether the task stayed solved for `HOLD` steps, (episodes,)."""
+    learned: Tensor | None = None
+    """Sum of the learned reward, (episodes,), where one was asked."""
 
     def summary(self) -> dict[str, float]:
         """Mean return with the half-width of its 95% interval, spread, and share solved."""
         returns = self.returns.double()
         spread = float(returns.std()) if len(returns) > 1 else 0.0
-        return {
+        told = {} if self.learned is None else {"learned_return": float(self.learned.mean())}
+        return told | {
             "return": float(returns.mean()),
             "return_ci95": 1.96 * spread / math.sqrt(len(returns)),
             "return_min": float(returns.min()),
@@ -38,28 +43,69 @@ class Evaluation:
             "episodes": len(returns),
         }
 
+    def reward_error(self) -> dict[str, float]:
+        """Predicted minus true return: above 0 the reward is deluded, below it is starved."""
+        assert self.learned is not None, "no learned reward was asked"
+        error = (self.learned - self.returns).double()
+        return {
+            "reward_error": float(error.mean()),
+            "reward_error_abs": float(error.abs().mean()),
+        }
+
 
 @torch.no_grad()
 def evaluate(
-    env: BatchEnv, policy: Callable[[Tensor], Tensor], *, seed: int, rounds: int = 1
+    env: BatchEnv,
+    policy: Callable[[Tensor], Tensor],
+    *,
+    seed: int,
+    rounds: int = 1,
+    reward: Callable[[Tensor], Tensor] | None = None,
+    frame_stack: int = 1,
 ) -> Evaluation:
-    """Run `rounds` episodes in every world of the environment."""
+    """Run `rounds` episodes in every world of the environment.
+
+    Args:
+        env: all its worlds begin together.
+        policy: states to actions.
+        seed: of the first states.
+        rounds: episodes of each world.
+        reward: a learned reward to sum up beside the task's own; the environment then needs
+            cameras.
+        frame_stack: consecutive frames that the reward sees at once.
+    """
     env.seed(seed)
-    returns, solved = [], []
+    returns, solved, learned = [], [], []
+    stack = RollingStack(frame_stack)
     for _ in range(rounds):
         obs = env.reset()
+        if reward is not None:
+            stack.begin(_seen(obs))
         total = torch.zeros(env.worlds, device=env.device)
+        pretended = torch.zeros_like(total)
         held = torch.zeros(env.worlds, dtype=torch.int32, device=env.device)
         longest = torch.zeros_like(held)
         for _ in range(env.horizon):
             step = env.step(policy(obs.state))
             obs = step.obs
             total += step.reward
+            if reward is not None:
+                pretended += reward(stack.push(_seen(step.final_obs)))
             held = (held + 1) * step.success
             longest = torch.maximum(longest, held)
         returns.append(total)
+        learned.append(pretended)
         solved.append(longest >= HOLD)
-    return Evaluation(returns=torch.cat(returns), solved=torch.cat(solved))
+    return Evaluation(
+        returns=torch.cat(returns),
+        solved=torch.cat(solved),
+        learned=None if reward is None else torch.cat(learned),
+    )
+
+
+def _seen(obs: Observation) -> Tensor:
+    assert obs.frames is not None, "the environment needs cameras"
+    return obs.frames
 
 
 @torch.no_grad()
@@ -69,6 +115,5 @@ def film(env: BatchEnv, policy: Callable[[Tensor], Tensor], path: Path, *, seed:
     obs = env.reset()
     with video(path, 1.0 / env.task.control_step(env.engine.model)) as write:
         for _ in range(env.horizon):
-            assert obs.frames is not None, "the environment needs cameras"
-            write(mosaic(first_camera(obs.frames)))
+            write(mosaic(first_camera(_seen(obs))))
             obs = env.step(policy(obs.state)).obs

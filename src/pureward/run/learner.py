@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learning half of a run: replay, agent, and the update that joins them.
+"""The learning half of a run: replay, agent, reward, and Algorithm 1 that joins them.
 
-On CUDA the updates of a control step (sample, reward, critic, actor, targets) are one captured
-graph. Metrics stay on the device until they are read, and so does the news of a number that is
-none: each metric remembers the first update at which it went bad.
+On CUDA each part of a control step (scoring what came in, the updates of the discriminator,
+those of the policy) is one captured graph. Metrics stay on the device until they are read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
 
-from pureward.agent.d4pg import D4PG, Batch
+from pureward.agent.d4pg import D4PG
 from pureward.agent.exploration import Exploration
 from pureward.capture import CapturedCall
 from pureward.data.replay import Replay
-from pureward.data.windows import Windows
 from pureward.env import BatchEnv
 from pureward.errors import TrainingError
+from pureward.purl import Purl
 from pureward.run.checkpoint import flattened, under
 from pureward.run.config import RunConfig
-
-# Room for the news of each metric; it must be there before the agent has named them.
-_MOST_METRICS = 32
+from pureward.run.meter import Meter
+from pureward.run.rewards import build_reward
+from pureward.types import Observation, Step
 
 
 class Learner:
@@ -54,11 +53,22 @@ class Learner:
             action_size=env.action_size,
             generator=self.generator,
         )
+        self.reward = build_reward(config, env, self.replay)
+        self.purl = Purl(
+            agent=self.agent,
+            replay=self.replay,
+            labels=self.reward.labels,
+            batch=config.batch,
+            generator=self.generator,
+            adversary=self.reward.adversary,
+            ceiling=self.reward.ceiling,
+            threshold=self.reward.threshold,
+        )
         self.updates = 0
-        self._names: list[str] = []
-        self._metrics = torch.zeros(0, device=env.device)
-        self._first_bad = torch.zeros(_MOST_METRICS, dtype=torch.int64, device=env.device)
-        self._captured: CapturedCall | None = None
+        self._steps = 0
+        self._agent_meter = Meter(env.device, updates=config.updates_per_step)
+        self._reward_meter = Meter(env.device, updates=config.reward.updates)
+        self._captured: dict[str, CapturedCall] = {}
 
     def act(self, state: Tensor, *, explore_only: bool) -> Tensor:
         """Actions for collecting: the policy's with noise, or uniform ones to begin with."""
@@ -68,28 +78,29 @@ class Learner:
             return torch.rand(shape, generator=self.generator, device=self.device) * 2.0 - 1.0
         return self.agent.act(state, self.exploration.draw(self.generator))
 
+    def remember(self, obs: Observation, action: Tensor, step: Step) -> None:
+        """Keep one step of every world, and score it where scores are kept."""
+        self.replay.add(obs, action, step)
+        self._run("arrive", self._arrive, self.reward.labels.tensors().values())
+
     def learn(self) -> None:
         """The updates that go with one control step."""
-        if self.device.type == "cuda" and self._captured is None:
-            self._captured = self._capture()
-        self._metrics = self._captured() if self._captured else self._all_updates()
+        if self.purl.adversary is not None and self._steps % self.config.reward.every == 0:
+            self._run("discriminate", self._discriminate, self._changed_by_discriminating())
+        self._run("improve", self._improve, self._changed_by_improving())
+        self._steps += 1
         self.updates += self.config.updates_per_step
         if self.device.type == "cpu":
             self.check()  # looking costs nothing here, so the run stops at the very update
 
     def read_metrics(self) -> dict[str, float]:
-        """Metrics of the newest update; waits for the device and raises if one is no number."""
-        self.check()
-        return dict(zip(self._names, self._metrics.tolist(), strict=True))
+        """Means since the last reading; waits for the device, raises if one is no number."""
+        return self._agent_meter.read() | self._reward_meter.read()
 
     def check(self) -> None:
         """Raise if a metric or a weight is not finite, naming it and the update."""
-        for name, update in zip(self._names, self._first_bad.tolist(), strict=False):
-            if update:
-                raise TrainingError(
-                    f"{name} is not finite since update {update}; the last good checkpoint is "
-                    "kept: lower the learning rates or look at the rewards"
-                )
+        self._reward_meter.check()
+        self._agent_meter.check()
         for name, finite in self.agent.finite().items():
             if not finite:
                 raise TrainingError(
@@ -99,52 +110,69 @@ class Learner:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that learning changes, by name; the replay if the run saves it."""
-        replay = self.replay.state_dict() if self.config.save_replay else {}
+        kept = self.config.save_replay
         return {
             **flattened("agent", self.agent.state_dict()),
-            **flattened("replay", replay),
+            **flattened("reward", self.reward.tensors()),
+            **flattened("replay", self.replay.state_dict() if kept else {}),
+            **flattened("labels", self.reward.labels.tensors() if kept else {}),
+            **flattened("agent_meter", self._agent_meter.tensors()),
+            **flattened("reward_meter", self._reward_meter.tensors()),
             "generator": self.generator.get_state(),
             "exploration": self.exploration.scale,
             "updates": torch.tensor(self.updates),
+            "steps": torch.tensor(self._steps),
         }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Go on from where `state_dict` was taken."""
         self.agent.load_state_dict(under("agent", saved))
+        self.reward.load_tensors(under("reward", saved))
         if self.config.save_replay:
             self.replay.load_state_dict(under("replay", saved))
+            _copy(self.reward.labels.tensors(), under("labels", saved))
+        _copy(self._agent_meter.tensors(), under("agent_meter", saved))
+        _copy(self._reward_meter.tensors(), under("reward_meter", saved))
         self.generator.set_state(saved["generator"].cpu())
         self.exploration.scale.copy_(saved["exploration"])
         self.updates = int(saved["updates"])
+        self._steps = int(saved["steps"])
 
-    def _capture(self) -> CapturedCall:
-        changing = [tensor for _, tensor in self.agent.tensors()]
-        return CapturedCall(
-            self._all_updates,
-            (),
-            kept=[*changing, self._first_bad],
-            generators=[self.generator],
+    def _arrive(self) -> Tensor:
+        self.reward.labels.arrive()
+        return self._agent_meter.tensors()["count"]
+
+    def _discriminate(self) -> Tensor:
+        return torch.stack(
+            [
+                self._reward_meter.take(self.purl.discriminate())
+                for _ in range(self.config.reward.updates)
+            ]
         )
 
-    def _all_updates(self) -> Tensor:
-        """Draw once for all updates of a control step: the replay does not change between."""
-        count = self.config.updates_per_step
-        windows = self.replay.sample(count * self.config.batch, self.generator)
-        metrics = [self._one_update(part) for part in windows.chunk(count)]
-        return metrics[-1]
+    def _improve(self) -> Tensor:
+        self.reward.labels.refresh()
+        return self._agent_meter.take(self.purl.improve(self.config.updates_per_step))
 
-    def _one_update(self, windows: Windows) -> Tensor:
-        batch = Batch(
-            state=windows.state,
-            action=windows.action,
-            reward=windows.n_step_return(windows.task_reward),
-            discount=windows.discount,
-            next_state=windows.next_state,
-        )
-        named = self.agent.update(batch)
-        self._names = list(named)
-        metrics = torch.stack(list(named.values()))
-        first_bad = self._first_bad[: len(named)]
-        newly_bad = ~metrics.isfinite() & (first_bad == 0)
-        first_bad.copy_(torch.where(newly_bad, self.agent.updates, first_bad))
-        return metrics
+    def _changed_by_discriminating(self) -> list[Tensor]:
+        return [*self.reward.trained(), *self._reward_meter.tensors().values()]
+
+    def _changed_by_improving(self) -> list[Tensor]:
+        agent = [tensor for _, tensor in self.agent.tensors()]
+        labels = self.reward.labels.tensors().values()
+        return [*agent, *labels, *self._agent_meter.tensors().values()]
+
+    def _run(self, name: str, call: Callable[[], Tensor], changed: Iterable[Tensor]) -> None:
+        """Call a part of the control step; on CUDA, as a graph captured the first time."""
+        if self.device.type != "cuda":
+            call()
+            return
+        if name not in self._captured:
+            generators = [self.generator, *self.reward.generators()]
+            self._captured[name] = CapturedCall(call, (), kept=changed, generators=generators)
+        self._captured[name]()
+
+
+def _copy(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    for name, tensor in own.items():
+        tensor.copy_(saved[name])

@@ -33,7 +33,7 @@ class MetricsLog:
         self._board.close()
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
-        """Append one line: the kind ("train", "eval"), the env step and the values."""
+        """Append one line: its kind ("train", "eval", "probe", "fit"), the env step, values."""
         line = json.dumps({"kind": kind, "step": step, **values})
         self._file.write(line.encode() + b"\n")
         self._file.flush()

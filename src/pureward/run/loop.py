@@ -14,6 +14,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pureward.env import make
+from pureward.errors import InputError
+from pureward.reward.methods import method_named
+from pureward.reward.regression import Pass
 from pureward.run import checkpoint
 from pureward.run.config import RunConfig, write_config
 from pureward.run.directory import RunDirectory
@@ -50,6 +53,8 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide what went wrong
                 directory.write_status("failed", error=f"{type(error).__name__}: {error}")
+                if isinstance(error, InputError) and not directory.checkpoints.exists():
+                    directory.config.unlink()  # nothing has begun: the next try may differ
             raise
 
 
@@ -78,7 +83,9 @@ class _Run:
             stagger=True,
         )
         self.learner = Learner(config, self.env)
-        self.judge = make(config.task, config.evaluate_episodes, config.device)
+        self.judge = make(
+            config.task, config.evaluate_episodes, config.device, cameras=config.needs_frames
+        )
         self.obs = self.env.reset()
         self.control_steps = 0
         self.clock = Stopwatch(self.env.device)
@@ -104,6 +111,8 @@ class _Run:
         self.directory.write_status("running", env_steps=self.env_steps)
         print(self.learner.replay.describe())
         if self.control_steps == 0:
+            with self.clock.paused():
+                self._fit()
             self._snapshot()
             self._checkpoint()
         with self.log, self._progress() as bar:
@@ -111,6 +120,7 @@ class _Run:
                 self._step()
                 bar.update(config.worlds)
                 self._due(config.log_every, self._log)
+                self._due(config.probe_every, self._probe)
                 self._due(config.snapshot_every, self._snapshot)
                 self._due(config.evaluate_every, lambda: self._evaluate(bar))
                 self._due(config.checkpoint_every, self._checkpoint)
@@ -137,7 +147,7 @@ class _Run:
         warming_up = self.env_steps < self.config.warmup_steps
         action = self.learner.act(self.obs.state, explore_only=warming_up)
         step = self.env.step(action)
-        self.learner.replay.add(self.obs, action, step)
+        self.learner.remember(self.obs, action, step)
         self.obs = step.obs
         self._count_returns(step.reward, step.truncated | step.terminated)
         self.control_steps += 1
@@ -162,8 +172,33 @@ class _Run:
             with self.clock.paused():
                 act()
 
+    def _fit(self) -> None:
+        """Train what the method trains before the policy: its reward model."""
+        model = self.config.reward.model
+        total = model.epochs * method_named(self.config.method).members
+        with tqdm(total=total, desc="reward model", unit="pass", leave=False) as bar:
+
+            def show(done: Pass) -> None:
+                bar.update()
+                bar.set_postfix(error=done.fitting_error, held_out=done.held_out_error)
+                held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
+                values = {"member": done.member, "epoch": done.epoch, "error": done.fitting_error}
+                self.log.write("fit", 0, values | held_out)
+
+            report = self.learner.reward.fit(show)
+        if report is not None:
+            held_out = report.held_out_error
+            told = "" if held_out is None else f", {held_out:.4f} on episodes it never saw"
+            print(f"reward model: mean squared error {report.train_error:.4f}{told}")
+
+    def _probe(self) -> None:
+        found = self.learner.reward.probe()
+        if found:
+            self.log.write("probe", self.env_steps, found | {"seconds": self.clock.read()})
+
     def _log(self) -> None:
         values = self.learner.read_metrics()
+        values |= self.learner.reward.follow(min(1.0, self.env_steps / self.config.env_steps))
         count = float(self.finished_count)
         if count:
             values["return"] = float(self.finished_return) / count
@@ -175,8 +210,16 @@ class _Run:
 
     def _evaluate(self, bar: tqdm) -> None:
         greedy, seconds = self.learner.agent.act, self.clock.read()
-        result = evaluate(self.judge, greedy, seed=self.config.seed + _EVALUATION_SEED)
+        result = evaluate(
+            self.judge,
+            greedy,
+            seed=self.config.seed + _EVALUATION_SEED,
+            reward=self.learner.reward.learned,
+            frame_stack=self.config.replay.frame_stack,
+        )
         self.evaluation = result.summary()
+        if method_named(self.config.method).has_reward_model:
+            self.evaluation |= result.reward_error()
         self.evaluated_at = self.env_steps
         values = self.evaluation | {"updates": self.learner.updates, "seconds": seconds}
         self.log.write("eval", self.env_steps, values)
@@ -219,6 +262,7 @@ class _Run:
         }
         folder = self.directory.checkpoints
         path = checkpoint.write(folder, self.env_steps, tensors, facts)
+        self.learner.reward.save(self.directory.reward)
         if self.evaluation:
             checkpoint.mark_best(folder, path, self.evaluation["return"])
         checkpoint.prune(folder, self.config.keep_checkpoints)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Algorithm 1: a discriminator and a policy that learn beside each other.
+
+    for i = 1, 2, 3, …
+        s, a, s' ~ replay;  s_p ~ demonstrations, or annotated states      }
+        if R⁰(s) − η R⁰(s_p) ≥ −β:  descend on the non-negative PU risk    } `discriminate`
+        else:                       ascend on its negative part            }
+        r ← −log(1 − D(s')), or [D(s') > ½] r_φ(s')                        }
+        update the policy with s, a, r, s' by D4PG                         } `improve`
+
+The branch is inside the risk (`reward/risk.py`), the two kinds of reward are `reward/compose.py`,
+and a method is which of them it has (`reward/methods.py`): all run through here, the task's own
+reward too. Discriminator and policy draw minibatches of their own, so that one may learn more
+often than the other.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pureward.agent.d4pg import D4PG, Batch
+from pureward.data.frames import FrameBank
+from pureward.data.replay import Replay
+from pureward.data.windows import Windows
+from pureward.errors import InputError
+from pureward.relabel import Labels
+from pureward.reward.augment import AugmentConfig
+from pureward.reward.compose import Gate
+from pureward.reward.discriminator import Discriminator
+from pureward.reward.network import NetworkConfig
+from pureward.reward.regression import RewardModelConfig
+from pureward.reward.risk import Loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurlConfig:
+    """How a reward is learned beside a policy."""
+
+    batch: int = 256
+    """Positives, and as many unlabeled frames, in an update of D."""
+    updates: int = 1
+    """Updates of D in a round."""
+    every: int = 1
+    """Control steps between rounds of D."""
+    learning_rate: float = 1e-5
+    """Adam's step size for D (Table 3)."""
+    slack: float = 0.0
+    """β, how far below zero a minibatch may bring the negative risk (Table 2)."""
+    loss: Loss = "logistic"
+    """Loss of D: "logistic" as in the paper, or the bounded "sigmoid"."""
+    ceiling: float = 3.0
+    """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
+    gate: Gate = "hard"
+    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
+    labels: Literal["fresh", "cached"] = "fresh"
+    """Rewards by the networks of this moment, or from a table of their scores."""
+    refreshed: int = 1024
+    """Cached scores brought up to date with each control step."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """D and r_φ; the frames' shape is the environment's."""
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    """Distortions of the frames that D and r_φ learn from (Table 3)."""
+    model: RewardModelConfig = field(default_factory=RewardModelConfig)
+    """How r_φ is fitted, before the policy learns."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot learn."""
+        for name in ("batch", "updates", "every"):
+            if getattr(self, name) < 1:
+                raise InputError(
+                    f"reward.{name} must be at least 1, got {getattr(self, name)}; raise it"
+                )
+        if self.refreshed < 0 or self.labels not in ("fresh", "cached"):
+            raise InputError(
+                "reward.labels must be 'fresh' or 'cached' and reward.refreshed at least 0, got "
+                f"{self.labels!r} and {self.refreshed}; try 'cached' and 1024"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adversary:
+    """D and what it learns from, apart from the replay."""
+
+    discriminator: Discriminator
+    positives: FrameBank
+    """Demonstrations, or annotated episodes."""
+    failures: FrameBank | None = None
+    """Known failures, where the risk takes them."""
+    batch: int = 256
+    """Frames of each kind in an update."""
+
+
+class Purl:
+    """One step of Algorithm 1, in its two halves."""
+
+    def __init__(
+        self,
+        *,
+        agent: D4PG,
+        replay: Replay,
+        labels: Labels,
+        batch: int,
+        generator: torch.Generator,
+        adversary: Adversary | None = None,
+        ceiling: float = float("inf"),
+        threshold: float = 0.0,
+    ) -> None:
+        """Join the parts.
+
+        Args:
+            agent: the policy and its critic.
+            replay: the agent's experience, D's unlabeled frames.
+            labels: gives replayed steps their rewards.
+            batch: windows in an update of the agent.
+            generator: of everything drawn here.
+            adversary: D and its positives, for methods that have one.
+            ceiling: r_max, to tell how many rewards have reached it.
+            threshold: what a reward is above where D > ½, to tell how many are.
+        """
+        self.agent = agent
+        self.replay = replay
+        self.labels = labels
+        self.adversary = adversary
+        self.ceiling = ceiling
+        self.threshold = threshold
+        self._batch = batch
+        self._generator = generator
+
+    def discriminate(self) -> dict[str, Tensor]:
+        """Update D on positives and unlabeled frames; returns metrics, on the device."""
+        assert self.adversary is not None, "this method has no discriminator"
+        batch, rng = self.adversary.batch, self._generator
+        positive = self.adversary.positives.sample(batch, rng)
+        unlabeled = self.replay.sample_frames(batch, rng)
+        if self.adversary.failures is None:
+            return self.adversary.discriminator.update(positive, unlabeled)
+        failures = self.adversary.failures.sample(batch, rng)
+        return self.adversary.discriminator.update(positive, unlabeled, failures)
+
+    def improve(self, updates: int) -> dict[str, Tensor]:
+        """Reward replayed steps and update the policy with them, several times.
+
+        Windows are drawn once for all updates: the replay does not change between.
+        Returns metrics of the last update and of all rewards, on the device.
+        """
+        windows = self.replay.sample(updates * self._batch, self._generator)
+        rewards = self.labels(windows)
+        returns = windows.n_step_return(rewards)
+        metrics: dict[str, Tensor] = {}
+        for part, reward in zip(windows.chunk(updates), returns.chunk(updates), strict=True):
+            metrics = self.agent.update(_batch(part, reward))
+        first = rewards[:, 0]  # of every window the step that it surely has
+        return metrics | {
+            "reward/mean": first.mean(),
+            "reward/saturated": (first >= self.ceiling).float().mean(),
+            "reward/open": (first > self.threshold).float().mean(),
+        }
+
+
+def _batch(windows: Windows, reward: Tensor) -> Batch:
+    return Batch(
+        state=windows.state,
+        action=windows.action,
+        reward=reward,
+        discount=windows.discount,
+        next_state=windows.next_state,
+    )

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reward of a run: which networks its method has, how they are built, fitted and saved."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pureward.data.frames import FrameBank
+from pureward.data.replay import Replay
+from pureward.env import BatchEnv
+from pureward.errors import InputError
+from pureward.probe import Probes
+from pureward.purl import Adversary
+from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
+from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
+from pureward.reward.estimated import EstimatedPrior
+from pureward.reward.evidence import Evidence
+from pureward.reward.learned import LearnedReward, RewardSpec
+from pureward.reward.methods import Method, choose, method_named
+from pureward.reward.network import NetworkConfig
+from pureward.reward.optimizer import trained_tensors
+from pureward.reward.prior import Prior
+from pureward.reward.regression import FitReport, Pass, RewardModel
+from pureward.reward.saved import save_reward
+from pureward.run.config import RunConfig
+from pureward.run.supervision import Supervision, load_failures, load_supervision, subset
+
+# Frames of each kind that an estimate of η looks at.
+_ESTIMATED = 2048
+# What is logged of an estimate of η.
+_ESTIMATE = ("value", "low", "high", "auc")
+
+
+class RunReward:
+    """What rewards a run's steps; the task itself, in a run without networks."""
+
+    def __init__(self) -> None:
+        """The task's own reward."""
+        self.labels: Labels = TaskLabels()
+        self.adversary: Adversary | None = None
+        self.learned: LearnedReward | None = None
+        self.ceiling = float("inf")
+        self.threshold = 0.0
+
+    def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
+        """Train what has to be trained before the policy; nothing here."""
+        return None
+
+    def follow(self, share_done: float) -> dict[str, float]:
+        """Let η follow the run; returns what there is to log."""
+        return {}
+
+    def probe(self) -> dict[str, float]:
+        """What the networks say of known kinds of frames."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Write the reward for `load_reward`; a task's own cannot be."""
+
+    def trained(self) -> list[Tensor]:
+        """Tensors that an update of the discriminator changes."""
+        return []
+
+    def generators(self) -> list[torch.Generator]:
+        """Random generators that it draws from."""
+        return []
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold."""
+        return {}
+
+    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors` were taken."""
+
+
+class LearnedRunReward(RunReward):
+    """Discriminator, reward model, or both, as the run's method says."""
+
+    def __init__(
+        self, config: RunConfig, replay: Replay, data: Supervision, failures: FrameBank | None
+    ) -> None:
+        """Build the networks.
+
+        Args:
+            config: of the run.
+            replay: whose steps are rewarded.
+            data: positives, and the sources of probes.
+            failures: known failures to train on, where the run has some.
+        """
+        super().__init__()
+        self._config, self._replay, self._data = config, replay, data
+        method, device = method_named(config.method), replay.device
+        choice = choose(config.method, prior=config.prior or None, failures=failures is not None)
+        if choice.prior is not None and choice.prior.needs_scores and data.held_out is None:
+            raise InputError(
+                f"prior {config.prior!r} is estimated on held-out episodes, and the dataset has "
+                "none; collect some with --held-out or choose a fixed prior"
+            )
+        network = method.network(_network(config, replay))
+        self._prior: Prior | None = choice.prior
+        self._model: RewardModel | None = None
+        self._discriminator: Discriminator | None = None
+        if method.has_reward_model:
+            settings = replace(
+                config.reward.model,
+                network=network,
+                augment=method.augmentation(config.reward.augment),
+                members=method.members,
+            )
+            self._model = RewardModel(settings, device=device, seed=config.seed)
+        if choice.risk is not None:
+            self._discriminator = Discriminator(
+                _discriminator_config(config, method, network),
+                risk=choice.risk,
+                device=device,
+                seed=config.seed,
+            )
+            self.adversary = Adversary(
+                discriminator=self._discriminator,
+                positives=data.train,
+                failures=failures if choice.takes_failures else None,
+                batch=config.reward.batch,
+            )
+        self._failures = failures
+        self.learned = self._assembled(method, network)
+        if method.reward == "imitation":
+            self.ceiling, self.threshold = config.reward.ceiling, math.log(2)  # −log(1 − ½)
+        self.labels = self._labels()
+        self._generator = torch.Generator(device).manual_seed(config.seed)
+        self._probes = Probes(
+            {n: bank[subset(bank, config.probe_frames)] for n, bank in data.sources().items()}
+        )
+        self.follow(0.0)
+
+    def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
+        """Regress r_φ on the annotated frames."""
+        if self._model is None:
+            return None
+        bank = self._data.train
+        return self._model.fit(
+            bank.every(), bank.rewards, episodes=bank.episodes, progress=progress
+        )
+
+    def follow(self, share_done: float) -> dict[str, float]:
+        """Set η for the updates to come."""
+        if self._discriminator is None or self._prior is None:
+            return {}
+        eta = self._prior(self._evidence(share_done))
+        self._discriminator.set_prior(eta)
+        return {"prior": eta} | _estimate(self._prior)
+
+    def probe(self) -> dict[str, float]:
+        """P(success) and predictions on known kinds of frames and on the replay."""
+        assert self.learned is not None
+        count = self._config.probe_frames
+        recent = self._replay.sample_frames(count, self._generator) if len(self._replay) else None
+        return self._probes.measure(self.learned, recent)
+
+    def save(self, folder: Path) -> None:
+        """Write the reward for `load_reward`."""
+        assert self.learned is not None
+        save_reward(self.learned, folder)
+
+    def trained(self) -> list[Tensor]:
+        """D's weights and what Adam keeps of them."""
+        return [] if self._discriminator is None else trained_tensors(self._discriminator.optimizer)
+
+    def generators(self) -> list[torch.Generator]:
+        """D's own."""
+        return [] if self._discriminator is None else [self._discriminator.generator]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights, moments, random states, and how η stands."""
+        kept = {f"trained.{i}": tensor for i, tensor in enumerate(self.trained())}
+        kept |= {f"generator.{i}": rng.get_state() for i, rng in enumerate(self.generators())}
+        kept |= {"probes": self._generator.get_state()}
+        for i, member in enumerate(self._model.networks if self._model else ()):
+            kept |= {f"member.{i}.{name}": t for name, t in member.state_dict().items()}
+        if isinstance(self._prior, EstimatedPrior):
+            kept |= {f"prior.{k}": torch.tensor(v) for k, v in self._prior.state_dict().items()}
+        return kept
+
+    @torch.no_grad()
+    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors` were taken, in place, which captured graphs see."""
+        for i, tensor in enumerate(self.trained()):
+            tensor.copy_(saved[f"trained.{i}"])
+        for i, rng in enumerate(self.generators()):
+            rng.set_state(saved[f"generator.{i}"].cpu())
+        self._generator.set_state(saved["probes"].cpu())
+        for i, member in enumerate(self._model.networks if self._model else ()):
+            for name, tensor in member.state_dict().items():
+                tensor.copy_(saved[f"member.{i}.{name}"])
+        if isinstance(self._prior, EstimatedPrior):
+            names = self._prior.state_dict()
+            self._prior.load_state_dict({name: saved[f"prior.{name}"].item() for name in names})
+
+    def _assembled(self, method: Method, network: NetworkConfig) -> LearnedReward:
+        assert method.reward != "truth"
+        settings = self._config.reward
+        spec = RewardSpec(
+            reward=method.reward,
+            network=network,
+            members=method.members if method.has_reward_model else 0,
+            ceiling=settings.ceiling,
+            lowest=min(0.0, float(self._data.train.rewards.min())) if self._model else 0.0,
+            gate=settings.gate,
+        )
+        return LearnedReward(
+            spec,
+            discriminator=self._discriminator.network if self._discriminator else None,
+            members=self._model.networks if self._model else (),
+        )
+
+    def _labels(self) -> Labels:
+        assert self.learned is not None
+        if self._config.reward.labels == "fresh":
+            return FreshLabels(self.learned, self._replay)
+        return CachedLabels(self.learned, self._replay, refreshed=self._config.reward.refreshed)
+
+    def _evidence(self, share_done: float) -> Evidence:
+        """What the prior may know: never the task's own reward."""
+        enough = len(self._replay) >= self._config.warmup_steps
+        if not (self._prior and self._prior.needs_scores and enough and self._discriminator):
+            return Evidence(progress=share_done)
+        held_out = self._data.held_out
+        assert held_out is not None, "checked before the run began"
+        steps = self._replay.sample(_ESTIMATED, self._generator).steps[:, 0]
+        positive, positive_episodes = self._scored(held_out)
+        failure, failure_episodes = self._scored(self._data.failures if self._failures else None)
+        return Evidence(
+            progress=share_done,
+            held_out_positive_logits=positive,
+            held_out_episodes=positive_episodes,
+            unlabeled_logits=self._discriminator.logits(self._replay.arrival_frames(steps)),
+            unlabeled_episodes=self._replay.episodes(steps),
+            failure_logits=failure,
+            failure_episodes=failure_episodes,
+        )
+
+    def _scored(self, bank: FrameBank | None) -> tuple[Tensor | None, Tensor | None]:
+        """D's logits of some rows of a bank, and their episodes."""
+        if bank is None or self._discriminator is None:
+            return None, None
+        rows = subset(bank, _ESTIMATED).to(self._replay.device)
+        return self._discriminator.logits(bank[rows]), bank.episodes[rows]
+
+
+def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
+    """Build what a run's method needs, reading its data."""
+    if method_named(config.method).reward == "truth":
+        return RunReward()
+    data = load_supervision(config, env)
+    return LearnedRunReward(config, replay, data, load_failures(config, env))
+
+
+def _network(config: RunConfig, replay: Replay) -> NetworkConfig:
+    channels, height, width = replay.layout.frame_shape or (3, 64, 64)
+    stacked = config.replay.frame_stack * channels
+    return replace(config.reward.network, frame_channels=stacked, height=height, width=width)
+
+
+def _discriminator_config(
+    config: RunConfig, method: Method, network: NetworkConfig
+) -> DiscriminatorConfig:
+    settings = config.reward
+    return DiscriminatorConfig(
+        network=network,
+        augment=method.augmentation(settings.augment),
+        learning_rate=settings.learning_rate,
+        slack=settings.slack,
+        loss=settings.loss,
+    )
+
+
+def _estimate(prior: Prior) -> dict[str, float]:
+    if not isinstance(prior, EstimatedPrior) or prior.latest is None:
+        return {}
+    return {f"prior/{name}": getattr(prior.latest, name) for name in _ESTIMATE}

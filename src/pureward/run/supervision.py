@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person brings: demonstrations or annotated episodes, read, checked and drawn."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from pureward.data.dataset import Dataset, read_dataset
+from pureward.data.draw import draw
+from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
+from pureward.data.frames import FrameBank
+from pureward.env import BatchEnv
+from pureward.errors import InputError
+from pureward.reward.methods import method_named
+from pureward.run.config import RunConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """Frames of the episodes a run learns from and is probed with, on its device."""
+
+    train: FrameBank
+    held_out: FrameBank | None
+    """Of the same kind, never trained on."""
+    failures: FrameBank | None
+    """Episodes that never succeed, never trained on."""
+
+    def sources(self) -> dict[str, FrameBank]:
+        """The fixed sources of a probe, by name."""
+        named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
+        return {name: bank for name, bank in named.items() if bank is not None}
+
+
+def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
+    """Read the dataset that the run's method learns from."""
+    path = positives_path(config)
+    dataset = _read(path, config, env)
+    splits = {name: _bank(dataset.split(name), config, env) for name in (TRAIN, HELD_OUT, FAILURE)}
+    train = splits[TRAIN]
+    if train is None:
+        raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
+    return Supervision(train=train, held_out=splits[HELD_OUT], failures=splits[FAILURE])
+
+
+def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
+    """Read the episodes of known failures to train on, where the run has some."""
+    if not config.failures:
+        return None
+    dataset = _read(Path(config.failures), config, env)
+    # Episodes tagged as failures where there are such; a dataset of nothing else needs no tags.
+    chosen = dataset.split(FAILURE) or list(dataset.episodes)
+    return _bank(chosen, config, env)
+
+
+def positives_path(config: RunConfig) -> Path:
+    """The folder of a learned method's positives."""
+    annotated = method_named(config.method).needs_annotations
+    return Path(config.annotations if annotated else config.demonstrations)
+
+
+def _read(path: Path, config: RunConfig, env: BatchEnv) -> Dataset:
+    dataset = read_dataset(path, frame_shape=env.frame_shape)
+    stored = all(episode.frames is not None for episode in dataset.episodes)
+    if dataset.task not in (None, config.task) and not stored:
+        raise InputError(
+            f"{path} holds states of {dataset.task!r}, which {config.task!r} cannot draw; "
+            "collect the dataset on this task"
+        )
+    return dataset
+
+
+def _bank(episodes: list[Episode], config: RunConfig, env: BatchEnv) -> FrameBank | None:
+    if not episodes:
+        return None
+    drawn = draw(episodes, config.task, str(env.device))
+    return FrameBank(drawn, stack=config.replay.frame_stack, device=env.device)
+
+
+def subset(bank: FrameBank, most: int, seed: int = 0) -> torch.Tensor:
+    """Rows of a bank, all or so many drawn without replacement, always the same ones."""
+    order = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed))
+    return order[:most].sort().values
