@@ -40,7 +40,7 @@ _CAPSULES = (
         for finger in (1, 2, 3)
     ),
     *(
-        (f"hand/b_finger_tip_{finger}", 0.0075, (0.004, -0.0045, 0.0), (0.034, -0.0050, 0.0), HAND)
+        (f"hand/b_finger_tip_{finger}", 0.0075, (0.004, -0.0045, 0.0), (0.0365, -0.0052, 0.0), HAND)
         for finger in (1, 2, 3)
     ),
 )
@@ -88,7 +88,10 @@ def _drive_by_velocity(scene: mujoco.MjSpec) -> None:
         finger, large = joint.name.startswith("hand/"), joint.name in _LARGE_JOINTS
         if finger:
             joint.damping[:] = 0.05
-            gain, speed, torque = 2.0, FINGER_SPEED, _FINGER_TORQUE
+            # The thumb stands against two fingers. Were it no stronger than one, they would push
+            # it aside and squeeze out whatever is held.
+            strength = 2.0 if joint.name == "hand/finger_1" else 1.0
+            gain, speed, torque = 2.0 * strength, FINGER_SPEED, _FINGER_TORQUE * strength
         elif large:
             gain, speed, torque = 500.0, LARGE_JOINT_SPEED, _LARGE_JOINT_TORQUE
         else:

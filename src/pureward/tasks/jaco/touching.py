@@ -16,7 +16,7 @@ _TOUCHES = {
 # Contacts as hard as steps of 10 ms allow, and grippy where the hand is one side of them
 # (MuJoCo takes the larger friction of the two).
 _FRICTION = {OBJECT: 0.7, HAND: 1.5}
-_SOFTNESS = {"solref": [0.02, 1.0], "solimp": [0.95, 0.99, 0.001, 0.5, 2.0]}
+_SOFTNESS = {"solref": [0.02, 1.0], "solimp": [0.99, 0.999, 0.001, 0.5, 2.0]}
 
 
 def solid(kind: int) -> dict[str, Any]:
