@@ -260,6 +260,30 @@ def evaluate(
     print(f"{run} at {policy.env_steps:,} env steps: {_told(told)}")
 
 
+def probe(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    episodes: int = 16,
+    out: Path | None = None,
+    device: str = "auto",
+    seed: int = 0,
+) -> None:
+    """Say what became of a run's learned reward, and show where it and the truth part most.
+
+    Args:
+        run: the directory of a run on a learned reward.
+        episodes: greedy episodes to look among.
+        out: folder for evidence.png, evidence.mp4 and probe.json; RUN/probe if left out.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+        seed: of the episodes' first states.
+    """
+    from pureward.evidence import probe as look
+
+    found = look(run, out, episodes=episodes, device=device, seed=seed)
+    print(f"{run} at {found.env_steps:,} env steps, {episodes} greedy episodes: {found.told()}")
+    print(found.verdict)
+    print(f"  {found.strip}\n  {found.film}\n  {found.table}")
+
+
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
 
 
@@ -321,6 +345,7 @@ def main(arguments: list[str] | None = None) -> None:
             },
             "collect": collect,
             "evaluate": evaluate,
+            "probe": probe,
             "plot": plot,
             "demo": demo,
         }

@@ -53,6 +53,11 @@ def first_camera(frames: Tensor) -> np.ndarray:
     return frames[:, :3].permute(0, 2, 3, 1).cpu().numpy()
 
 
+def cameras(frames: Tensor) -> list[np.ndarray]:
+    """Images (count, height, width, 3) of each camera of frames (count, 3·cameras, h, w)."""
+    return [first_camera(frames[:, start:]) for start in range(0, frames.shape[1], 3)]
+
+
 def mosaic(images: np.ndarray, *, scale: int = 2) -> np.ndarray:
     """Images (count, height, width, 3) side by side in a near-square grid, as one image."""
     count, height, width = images.shape[:3]
