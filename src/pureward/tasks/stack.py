@@ -6,12 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from pureward.sim.engine import Limits, State
+from pureward.sim.engine import State
 from pureward.tasks.jaco.layout import BLUE, FINGERTIPS, RED, fingers, from_pinch, place
 from pureward.tasks.jaco.objects import BLOCK, DISTRACTORS
 from pureward.tasks.jaco.observation import OBSERVED, observe
 from pureward.tasks.jaco.placement import random_tray
-from pureward.tasks.jaco.scene import CAMERAS, build_scene
+from pureward.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
 from pureward.tasks.shaping import gaussian, linear
 from pureward.tasks.task import Task
 
@@ -84,7 +84,7 @@ STACK = Task(
     substeps=5,
     horizon=400,
     cameras=CAMERAS,
-    limits=Limits(contacts=48, constraints=256),
+    limits=LIMITS,
     reset=random_tray,
     observe=observe,
     observed=OBSERVED,

@@ -120,8 +120,8 @@ def _sense(scene: mujoco.MjSpec) -> None:
             scene.default,
             name=name,
             type=mujoco.mjtGeom.mjGEOM_BOX,
-            pos=[0.018, -0.004, 0.0],
-            size=[0.03, 0.014, 0.014],
+            pos=[0.028, -0.004, 0.0],
+            size=[0.020, 0.014, 0.014],
             group=UNDRAWN,
         )
         scene.add_sensor(

@@ -8,8 +8,8 @@ from pureward.sim.engine import State
 from pureward.tasks.jaco.arm import FINGERS, JOINTS
 
 # The order in which the scene is put together; a test holds it against the model's own names.
-HAND_BODY = 8
-RED, BLUE, GREEN, BANANA = OBJECT_BODIES = (15, 16, 17, 18)
+HAND_BODY = 7
+RED, BLUE, GREEN, BANANA = OBJECT_BODIES = (11, 12, 13, 14)
 GRIP_SITE, PINCH_SITE = 2, 3
 
 ARM = slice(0, JOINTS)

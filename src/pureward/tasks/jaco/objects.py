@@ -19,6 +19,9 @@ _BANANA_PARTS = 3
 
 _BLOCK_MASS = 0.1  # kilograms
 _BANANA_MASS = 0.1
+# Metres that their weight presses them into the floor. They start there, so that the first step
+# finds the same contacts in single and in double precision.
+_SUNK = 4e-6
 
 _COLOURS = {
     "red": (0.85, 0.1, 0.1, 1.0),
@@ -44,7 +47,7 @@ def add_objects(scene: mujoco.MjSpec, own: tuple[str, ...], distractors: str) ->
     for name in OBJECTS:
         edges = DISTRACTORS["cube" if name in own else distractors]
         height = BANANA_RADIUS if name == "banana" else edges[2] / 2
-        body = scene.worldbody.add_body(name=name, pos=[0.0, 0.0, height])
+        body = scene.worldbody.add_body(name=name, pos=[0.0, 0.0, height - _SUNK])
         body.add_freejoint(name=name)
         if name == "banana":
             _add_banana(scene, body)
