@@ -19,7 +19,7 @@ ROWS = [
     {"purl", "probe", "verdict", "strip"},
     {"run"},
     {"show", "history"},
-    {"plot", "evidence"},
+    {"plot", "evidence", "reading"},
     {"report"},
     {"demo"},
     {"paper"},

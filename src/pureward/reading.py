@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to read from a picture of runs, in sentences made of what they measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pureward.history import History
+from pureward.verdict import MOST, OVERFIT, PARTED
+
+_SOURCES = {
+    "train": "{} of the frames it trains on",
+    "held_out": "{} of those held out",
+    "failure": "{} of failures",
+    "replay": "{} of the agent's own",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How runs of one method ended: the last greedy evaluation, the mean over seeds."""
+
+    method: str
+    seeds: int
+    mean: float
+    spread: float
+    """Half of the 95% interval over the episodes of one seed, or of the range over several."""
+    best: float
+    """The best evaluation on the way, the mean over seeds."""
+    expert: float | None
+
+    def told(self) -> str:
+        """The return, and what share of the expert's it is."""
+        share = "" if not self.expert else f", {self.mean / self.expert:.0%} of {self.expert:.1f}"
+        return f"{self.method} at {self.mean:.1f} ± {self.spread:.1f}{share}"
+
+
+def ending(runs: Sequence[History]) -> Ending | None:
+    """How runs that differ in their seed ended, or None if none has been evaluated."""
+    last = [run.series("eval", "return")[-1:, 1] for run in runs]
+    values = np.concatenate(last) if last else np.empty(0)
+    if not len(values):
+        return None
+    best = [course[:, 1].max() for run in runs if len(course := run.series("eval", "return"))]
+    if len(values) > 1:
+        spread = float(np.ptp(values)) / 2
+    else:
+        within = [run.series("eval", "return_ci95")[-1:, 1] for run in runs]
+        spread = float(np.concatenate(within).max(initial=0.0))
+    known = [run.expert for run in runs if run.expert is not None]
+    return Ending(
+        method=runs[0].method,
+        seeds=len(values),
+        mean=float(values.mean()),
+        spread=spread,
+        best=float(np.mean(best)),
+        expert=known[0] if known else None,
+    )
+
+
+def read_curves(ours: Sequence[History], others: Sequence[Sequence[History]]) -> list[str]:
+    """Compare a method with others, each given as its runs; whoever is ahead is said to be."""
+    one = ending(ours)
+    ends = [end for end in map(ending, others) if end]
+    if one is None:
+        return ["None of these runs has been evaluated yet."]
+    told = [f"In the end {'; '.join(end.told() for end in [one, *ends])}."]
+    told += [_compared(one, end) for end in ends]
+    fell = [end for end in [one, *ends] if end.best - end.mean > PARTED * abs(end.best)]
+    told += [f"{e.method} had been at {e.best:.1f} on its way and fell back." for e in fell]
+    if max(end.seeds for end in [one, *ends]) == 1:
+        told.append(
+            "One seed each: the interval is over episodes, and another seed may end elsewhere."
+        )
+    return told
+
+
+def _compared(one: Ending, other: Ending) -> str:
+    ahead = one.mean - other.mean
+    if abs(ahead) <= one.spread + other.spread:
+        return f"{one.method} and {other.method} are too close to call."
+    word = "ahead of" if ahead > 0 else "behind"
+    return f"{one.method} is {abs(ahead):.1f} {word} {other.method}."
+
+
+def read_success(run: History) -> str:
+    """What the discriminator of a run says of each source, and what that means."""
+    numbers = run.verdict().numbers
+    seen = [
+        text.format(f"{numbers[f'success/{source}']:.0%}")
+        for source, text in _SOURCES.items()
+        if f"success/{source}" in numbers
+    ]
+    if not seen:
+        return f"{run.method} has no discriminator that was probed."
+    told = f"At the end {run.method} takes for success {', '.join(seen)}."
+    train, held_out = numbers.get("success/train"), numbers.get("success/held_out")
+    if train is not None and held_out is not None and train >= MOST:
+        gap = train - held_out
+        told += (
+            f" It has overfitted: {gap:.0%} are lost between trained and held-out frames."
+            if gap > OVERFIT
+            else " What it knows of the trained frames holds for those held out."
+        )
+    return told
+
+
+def read_error(run: History) -> str:
+    """How far the promised return of a supervised method lies from the true one."""
+    numbers = run.verdict().numbers
+    if "reward_error" not in numbers:
+        return f"{run.method} was not evaluated with its predictions."
+    error = numbers["reward_error"]
+    sides = {True: "more than the truth (delusion)", False: "less than the truth (starvation)"}
+    told = f"{run.method} is paid {abs(error):.1f} an episode {sides[error > 0]}"
+    if run.expert:
+        told += f", {abs(error) / abs(run.expert):.0%} of the best annotated return"
+    return told + "."
+
+
+def trained_for(run: History) -> tuple[int, float]:
+    """Env steps and seconds of training that a run has measured."""
+    steps = max((row["step"] for row in run.rows), default=0)
+    return int(steps), float(max((row.get("seconds", 0.0) for row in run.rows), default=0.0))
