@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pureward.agent.network import Actor, Critic, flattened
+from pureward.agent.network import Actor, Critic
+from pureward.agent.weights import flattened
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -59,7 +60,7 @@ def test_flattening_changes_no_output_and_leaves_views():
     actor = Actor(4, 2, (7, 6), generator=generator())
     state = torch.randn(5, 4)
     before = actor(state).detach()
-    flat = flattened(actor)
+    flat = flattened(actor).values
     assert torch.equal(actor(state).detach(), before)
     flat.zero_()
     assert (actor(state) == 0).all()

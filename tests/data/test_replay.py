@@ -197,7 +197,7 @@ def test_time_limits_never_outrun_the_shelf(rows, horizon, phases):
     for i in range(25):
         feed(replay, naive, [TIME_LIMIT if (i + p + 1) % horizon == 0 else 0 for p in phases])
         assert len(naive.windows(replay)) == 3 * min(rows, i + 1)
-        assert len(replay) == replay._readable[-1] == 3 * min(rows, i + 1)
+        assert len(replay) == replay._sampler.readable[-1] == 3 * min(rows, i + 1)
     check(replay, naive, torch.Generator().manual_seed(1))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-_BETAS = (0.9, 0.999)
-_EPSILON = 1e-8
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
 
 
 class Adam:
@@ -25,9 +25,14 @@ class Adam:
             rates: step size of each.
         """
         self._weights = weights
-        self._first = {name: torch.zeros_like(flat) for name, flat in weights.items()}
-        self._second = {name: torch.zeros_like(flat) for name, flat in weights.items()}
-        self._steps = {name: flat.new_zeros(()) for name, flat in weights.items()}
+        sizes = [flat.numel() for flat in weights.values()]
+        one = next(iter(weights.values()))
+        # One tensor each for all weights, which a kernel may walk through at once.
+        self.first, self.second = one.new_zeros(sum(sizes)), one.new_zeros(sum(sizes))
+        self.steps = one.new_zeros(len(sizes))
+        self._first = dict(zip(weights, self.first.split(sizes), strict=True))
+        self._second = dict(zip(weights, self.second.split(sizes), strict=True))
+        self._steps = dict(zip(weights, self.steps.unbind(), strict=True))
         # Weights of one rate share a kernel.
         self._groups = {
             rate: [name for name in weights if rates[name] == rate] for rate in rates.values()
@@ -46,10 +51,10 @@ class Adam:
                 [],
                 steps,
                 lr=rate,
-                beta1=_BETAS[0],
-                beta2=_BETAS[1],
+                beta1=BETAS[0],
+                beta2=BETAS[1],
                 weight_decay=0.0,
-                eps=_EPSILON,
+                eps=EPSILON,
                 amsgrad=False,
                 maximize=False,
             )

@@ -6,7 +6,7 @@ graph may hold it together with the sampling before and whatever labels the rewa
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,74 +20,17 @@ from pureward.agent.categorical import (
     project,
     support,
 )
-from pureward.agent.network import Actor, Critic, flattened
+from pureward.agent.config import Batch, D4PGConfig
+from pureward.agent.engine import Arithmetic, fused_update, resolved
+from pureward.agent.network import Actor, Critic
 from pureward.agent.normaliser import Normaliser
+from pureward.agent.weights import flattened
 from pureward.errors import InputError
 
+if TYPE_CHECKING:
+    from pureward.agent.fused.update import FusedUpdate
 
-@dataclass(frozen=True, kw_only=True)
-class D4PGConfig:
-    """How the agent looks and learns; the defaults are Table 4, then Acme's D4PG."""
-
-    actor_layers: tuple[int, ...] = (300, 200)
-    """Hidden layers of the policy."""
-    critic_layers: tuple[int, ...] = (400, 300)
-    """Hidden layers of the critic."""
-    norm_first: bool = False
-    """LayerNorm and tanh after the first layers instead of ReLU, as Acme does."""
-    atoms: int = 51
-    """Values in the critic's distribution."""
-    value_low: float = 0.0
-    """V_min, the lowest return."""
-    value_high: float = 100.0
-    """V_max, the highest return: r_max / (1 − γ)."""
-    actor_rate: float = 1e-4
-    """Adam's step size for the policy."""
-    critic_rate: float = 1e-4
-    """Adam's step size for the critic."""
-    target_period: int = 100
-    """Updates between copies to the target networks, while `polyak` is 0."""
-    polyak: float = 0.0
-    """Share of new weights mixed into the targets at every update; 0 copies instead."""
-    gradient_clip: float = 0.0
-    """Largest norm of the actor's and of the critic's gradient; 0 sets no limit."""
-    normalise: bool = False
-    """Bring states to zero mean and unit spread by what `observe` has seen."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot learn."""
-        for name in ("actor_rate", "critic_rate"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(
-                    f"{name} must lie inside (0, 1), got {getattr(self, name)}; try 1e-4"
-                )
-        if self.atoms < 2 or not self.value_low < self.value_high:
-            raise InputError(
-                "returns need two atoms or more between value_low < value_high, got "
-                f"{self.atoms} from {self.value_low} to {self.value_high}; "
-                "try 51 from 0 to r_max / (1 − γ)"
-            )
-        if self.target_period < 1 or not 0 <= self.polyak <= 1 or self.gradient_clip < 0:
-            raise InputError(
-                "targets need target_period ≥ 1 and polyak in [0, 1], gradients a clip ≥ 0, got "
-                f"{self.target_period}, {self.polyak} and {self.gradient_clip}; try 100, 0 and 0"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Steps to learn from, with rewards that somebody gave them."""
-
-    state: Tensor
-    """s_t, float32 (batch, state size)."""
-    action: Tensor
-    """a_t, float32 (batch, action size)."""
-    reward: Tensor
-    """Discounted sum of the next n rewards, float32 (batch,)."""
-    discount: Tensor
-    """What the value of `next_state` counts, float32 (batch,): γⁿ, or 0 after a terminal."""
-    next_state: Tensor
-    """s_t+n, float32 (batch, state size)."""
+__all__ = ["D4PG", "Batch", "D4PGConfig"]
 
 
 class D4PG:
@@ -101,6 +44,7 @@ class D4PG:
         action_size: int,
         device: torch.device | str = "cpu",
         seed: int = 0,
+        arithmetic: Arithmetic = "auto",
     ) -> None:
         """Build networks, targets and optimiser.
 
@@ -110,6 +54,7 @@ class D4PG:
             action_size: numbers in an action.
             device: where it lives; batches must be there too.
             seed: of the initial weights, the same on every device.
+            arithmetic: "auto" for the fastest the device has; see `engine`.
         """
         self.config = config
         self.state_size = state_size
@@ -118,12 +63,15 @@ class D4PG:
         self.support = support(config.value_low, config.value_high, config.atoms, self.device)
         self.actor, self.critic = self._networks(state_size, action_size, seed)
         self.target_actor, self.target_critic = self._networks(state_size, action_size, seed)
-        self._online = {"actor": flattened(self.actor), "critic": flattened(self.critic)}
-        self._targets = [flattened(self.target_actor), flattened(self.target_critic)]
+        self.weights = flattened(self.actor, self.critic, self.target_actor, self.target_critic)
+        actor, critic, *self._targets = self.weights.parts
+        self._online = {"actor": actor, "critic": critic}
         self.normaliser = Normaliser(state_size).to(self.device) if config.normalise else None
         rates = {"actor": config.actor_rate, "critic": config.critic_rate}
         self.optimizer = Adam(self._online, rates)
         self.updates = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.arithmetic: Arithmetic = resolved(arithmetic, self)
+        self._fused: dict[int, FusedUpdate | None] = {}
 
     @torch.no_grad()
     def act(self, state: Tensor, noise: Tensor | None = None) -> Tensor:
@@ -142,6 +90,23 @@ class D4PG:
 
         Both gradients are taken at the same weights, as in D4PG's Algorithm 1.
         """
+        fused = self._fused_update(len(batch.state))
+        if fused is None:
+            metrics = self.find_gradients(batch)
+            norms = self._clip_gradients()
+            self.move()
+            return metrics | norms
+        fused.find_gradients(batch)
+        if self.config.gradient_clip == 0:
+            return fused.move(fused.gradients)
+        summed = self.weights.gradients[: fused.gradients.shape[1]]
+        torch.sum(fused.gradients, dim=0, out=summed)
+        norms = self._clip_gradients()
+        return fused.move(summed[None]) | norms
+
+    @torch.no_grad()
+    def find_gradients(self, batch: Batch) -> dict[str, Tensor]:
+        """Write what a batch teaches both networks into their gradients; returns metrics."""
         state = self._normalised(batch.state)
         target = self._target(batch)
         proposed, actor_trace = self.actor.traced(state)
@@ -156,16 +121,28 @@ class D4PG:
             ]
         )
         self.actor.pull_back(actor_trace, self.critic.pull_back(critic_trace, gradient))
-        norms = self._clip_gradients()
-        self.optimizer.step()
-        self._follow()
-        metrics = {
+        return {
             "critic/loss": cross_entropy(target, log_taken),
             "critic/value": value.mean(),
             # Mass the support cannot place higher: near 1, the critic no longer tells apart.
             "critic/target_at_top": target[:, -1].mean(),
         }
-        return metrics | norms
+
+    @torch.no_grad()
+    def move(self) -> None:
+        """Take Adam's step by the gradients and let the targets follow."""
+        self.optimizer.step()
+        self._follow()
+
+    def twin(self) -> "D4PG":
+        """Another agent of this shape on this device, which learns by plain arithmetic."""
+        return D4PG(
+            self.config,
+            state_size=self.state_size,
+            action_size=self.action_size,
+            device=self.device,
+            arithmetic="plain",
+        )
 
     def finite(self) -> dict[str, Tensor]:
         """Whether each network's weights are all numbers, bool () each, not read back."""
@@ -218,6 +195,14 @@ class D4PG:
         next_state = self._normalised(batch.next_state)
         logits = self.target_critic(next_state, self.target_actor(next_state))
         return project(logits.softmax(dim=-1), batch.reward, batch.discount, self.support)
+
+    def _fused_update(self, batch: int) -> "FusedUpdate | None":
+        """The kernels for batches of a size, or nothing where plain arithmetic is used."""
+        if self.arithmetic == "plain":
+            return None
+        if batch not in self._fused:
+            self._fused[batch] = fused_update(self, batch)
+        return self._fused[batch]
 
     def _clip_gradients(self) -> dict[str, Tensor]:
         if self.config.gradient_clip == 0:

@@ -17,9 +17,6 @@ from torch import Tensor, nn
 # Rows of a batch: all of them.
 ALL = slice(None)
 
-# Parameters start at multiples of this many numbers, 128 bytes, as matrix products like it.
-_ALIGNMENT = 32
-
 
 class NormTanh(nn.Module):
     """LayerNorm, then tanh: what Acme's D4PG puts after the first layer."""
@@ -191,25 +188,6 @@ class Critic(nn.Module):
         result = self.body.pull_back(kept, gradient, taught=slice(half), asked=asked)
         assert result is not None
         return result
-
-
-def flattened(network: nn.Module) -> Tensor:
-    """Move a network's parameters into one flat tensor, and their gradients into its `grad`.
-
-    The parameters become views of it. Optimiser and target network then handle one tensor.
-    """
-    parameters = list(network.parameters())
-    starts = [0]
-    for parameter in parameters:
-        starts.append(starts[-1] + -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT)
-    flat = torch.zeros(starts[-1], device=parameters[0].device)
-    flat.grad = torch.zeros_like(flat)
-    for parameter, start in zip(parameters, starts[:-1], strict=True):
-        part = slice(start, start + parameter.numel())
-        flat[part] = parameter.detach().flatten()
-        parameter.data = flat[part].view_as(parameter)
-        parameter.grad = flat.grad[part].view_as(parameter)
-    return flat
 
 
 def _relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

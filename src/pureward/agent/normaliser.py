@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 # Normalised states are kept this close: one outlier must not blow up a network.
-_FARTHEST = 10.0
+FARTHEST = 10.0
 _SMALLEST_SPREAD = 1e-2
 
 
@@ -45,4 +45,4 @@ class Normaliser(nn.Module):
 
     def forward(self, state: Tensor) -> Tensor:
         """Return states (batch, state size) as networks like them."""
-        return ((state - self.shift) * self.scale).clamp(-_FARTHEST, _FARTHEST)
+        return ((state - self.shift) * self.scale).clamp(-FARTHEST, FARTHEST)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.layout import HOST, Layout, claimable_bytes, readable
+from pureward.data.sampler import Sampler
 from pureward.data.tables import claim, restore
 from pureward.data.windows import Windows
 from pureward.errors import InputError
@@ -96,15 +97,14 @@ class Replay:
         on_host = config.storage == "host" and self.device.type != "cpu"
         self._check_size(torch.device("cpu") if on_host else self.device)
         self._tables = claim(self.layout, self.device, frames_on_host=on_host)
+        self._sampler = Sampler(
+            self._tables, self.layout, n_step=config.n_step, discount=config.discount
+        )
+        self._place = self._sampler.place
+        self._shelf_size = self._sampler.shelf_size
         self._host_rows = 0
-        self._shelf_size = self.layout.endings * worlds
-        self._row_state = self._tables.state[self._shelf_size :]
         self._world = torch.arange(worlds, device=self.device)
-        self._ahead = torch.arange(config.n_step, device=self.device)
         self._back = torch.arange(config.frame_stack, device=self.device).flip(0)
-        exponents = torch.arange(config.n_step + 1, dtype=torch.float64)
-        self._powers = (config.discount**exponents).to(self.device, torch.float32)
-        self._readable = torch.zeros(worlds, dtype=torch.int64, device=self.device)
 
     def __len__(self) -> int:
         """Steps kept now, of all worlds together; the host knows without asking."""
@@ -171,27 +171,7 @@ class Replay:
         A window ends with its episode or at the newest step; time limits bootstrap from the
         arrival, terminal states do not.
         """
-        tables = self._tables
-        row, world = self._draw(batch, generator)
-        start = self._place(row, world)
-        ending = tables.ending[start]
-        last = tables.last[ending]
-        length = (last - row + 1).clamp(max=self.config.n_step)
-        arrival = row + length
-        inside = arrival <= last  # else it lies on the shelf
-        next_place = self._shelf_size + self._place(arrival, world)
-        ahead = torch.minimum(self._ahead, length[:, None] - 1)
-        steps = self._place(row[:, None] + ahead, world[:, None])
-        return Windows(
-            state=self._row_state[start],
-            action=tables.action[start],
-            task_reward=tables.reward[steps],
-            mask=self._ahead < length[:, None],
-            weight=self._powers[:-1],
-            discount=self._powers[length] * (inside | ~tables.terminated[ending]),
-            next_state=tables.state[torch.where(inside, next_place, ending)],
-            steps=steps,
-        )
+        return self._sampler.windows(self._fractions(batch, generator))
 
     @torch.no_grad()
     def arrival_frames(self, steps: Tensor) -> Tensor:
@@ -218,7 +198,8 @@ class Replay:
 
     def sample_frames(self, batch: int, generator: torch.Generator) -> Tensor:
         """Draw arrival frames of any step kept: the discriminator's unlabeled minibatch."""
-        return self.arrival_frames(self._place(*self._draw(batch, generator)))
+        step = self._sampler.chosen(self._fractions(batch, generator))
+        return self.arrival_frames(self._place(*step))
 
     def newest_steps(self) -> Tensor:
         """Places of every world's last step, int64 (worlds,), to score it as it comes in."""
@@ -234,24 +215,14 @@ class Replay:
         self._host_rows = restore(self._tables, self.layout, saved)
         self._count_readable()
 
-    def _place(self, row: Tensor, world: Tensor) -> Tensor:
-        """Where a row of a world lies among the steps."""
-        return row % self.layout.rows * self.layout.worlds + world
-
     def _shelf(self) -> Tensor:
         """Where the arrival of each world's present episode lies."""
         return self._tables.episode % self.layout.endings * self.layout.worlds + self._world
 
-    def _draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Rows and worlds of steps drawn uniformly from all that are readable."""
+    def _fractions(self, batch: int, generator: torch.Generator) -> Tensor:
         if not self._host_rows:
             raise InputError("an empty replay has nothing to draw; add steps first")
-        # Doubles: 24 bits could not name every step of a large ring. Their largest fraction,
-        # 1 − 2⁻⁵³, times any total still rounds to less than the total.
-        fraction = torch.rand(batch, dtype=torch.float64, device=self.device, generator=generator)
-        pick = (fraction * self._readable[-1]).long()
-        world = torch.searchsorted(self._readable, pick, right=True)
-        return self._tables.rows + pick - self._readable[world], world
+        return self._sampler.fractions(batch, generator)
 
     def _begin_episodes(self, ended: Tensor) -> None:
         """Give every world that ended its next shelf place; no branches, for capture."""
@@ -266,7 +237,7 @@ class Replay:
         self._count_readable()
 
     def _count_readable(self) -> None:
-        """Steps that may be drawn, summed over worlds; `_draw` searches it."""
+        """Steps that may be drawn, summed over worlds, for `Sampler`."""
         tables, layout = self._tables, self.layout
         overwritten = (tables.rows - layout.rows).clamp(min=0)
         # Of three stacked frames the oldest lies a row before the step.
@@ -274,7 +245,7 @@ class Replay:
         oldest = (tables.episode - layout.endings + 1).clamp(min=0) % layout.endings
         kept_from = tables.begin[oldest * layout.worlds + self._world]
         first = torch.maximum(overwritten + short, kept_from)
-        torch.cumsum(tables.rows - first, dim=0, out=self._readable)
+        torch.cumsum(tables.rows - first, dim=0, out=self._sampler.readable)
 
     def _check_size(self, memory: torch.device) -> None:
         needed = self.layout.worlds * max(1, self.config.frame_stack - 1)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent is told: its settings, and the batches it learns from."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pureward.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class D4PGConfig:
+    """How the agent looks and learns; the defaults are Table 4, then Acme's D4PG."""
+
+    actor_layers: tuple[int, ...] = (300, 200)
+    """Hidden layers of the policy."""
+    critic_layers: tuple[int, ...] = (400, 300)
+    """Hidden layers of the critic."""
+    norm_first: bool = False
+    """LayerNorm and tanh after the first layers instead of ReLU, as Acme does."""
+    atoms: int = 51
+    """Values in the critic's distribution."""
+    value_low: float = 0.0
+    """V_min, the lowest return."""
+    value_high: float = 100.0
+    """V_max, the highest return: r_max / (1 − γ)."""
+    actor_rate: float = 1e-4
+    """Adam's step size for the policy."""
+    critic_rate: float = 1e-4
+    """Adam's step size for the critic."""
+    target_period: int = 100
+    """Updates between copies to the target networks, while `polyak` is 0."""
+    polyak: float = 0.0
+    """Share of new weights mixed into the targets at every update; 0 copies instead."""
+    gradient_clip: float = 0.0
+    """Largest norm of the actor's and of the critic's gradient; 0 sets no limit."""
+    normalise: bool = False
+    """Bring states to zero mean and unit spread by what `observe` has seen."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot learn."""
+        for name in ("actor_rate", "critic_rate"):
+            if not 0 < getattr(self, name) < 1:
+                raise InputError(
+                    f"{name} must lie inside (0, 1), got {getattr(self, name)}; try 1e-4"
+                )
+        if self.atoms < 2 or not self.value_low < self.value_high:
+            raise InputError(
+                "returns need two atoms or more between value_low < value_high, got "
+                f"{self.atoms} from {self.value_low} to {self.value_high}; "
+                "try 51 from 0 to r_max / (1 − γ)"
+            )
+        if self.target_period < 1 or not 0 <= self.polyak <= 1 or self.gradient_clip < 0:
+            raise InputError(
+                "targets need target_period ≥ 1 and polyak in [0, 1], gradients a clip ≥ 0, got "
+                f"{self.target_period}, {self.polyak} and {self.gradient_clip}; try 100, 0 and 0"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Steps to learn from, with rewards that somebody gave them."""
+
+    state: Tensor
+    """s_t, float32 (batch, state size)."""
+    action: Tensor
+    """a_t, float32 (batch, action size)."""
+    reward: Tensor
+    """Discounted sum of the next n rewards, float32 (batch,)."""
+    discount: Tensor
+    """What the value of `next_state` counts, float32 (batch,): γⁿ, or 0 after a terminal."""
+    next_state: Tensor
+    """s_t+n, float32 (batch, state size)."""

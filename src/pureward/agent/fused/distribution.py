@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# pyright: reportMissingImports=false, reportIndexIssue=false
+# ruff: noqa: N803 - capitals are Triton's compile-time constants
+"""The critic's last layer and all of `categorical.py` that an update asks of it, in one kernel."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def probabilities(logits, known):
+    """Softmax of rows and its logarithm; columns that are no atoms have none of it."""
+    away = logits - tl.max(tl.where(known, logits, float("-inf")), 1)[:, None]
+    power = tl.where(known, tl.exp(away), 0.0)
+    whole = tl.sum(power, 1)[:, None]
+    return power / whole, away - tl.log(whole)
+
+
+@triton.jit
+def projected(p, first, step, ATOMS: tl.constexpr, WIDTH: tl.constexpr):
+    """Mass of moved atoms shared between their neighbours: j lies at first + step · j gaps."""
+    atom = tl.arange(0, WIDTH)[None, :]
+    total = tl.zeros_like(p)
+    for j in range(ATOMS):
+        mass = tl.sum(tl.where(atom == j, p, 0.0), 1)[:, None]
+        at = first + step * j
+        at = tl.where(at < 0, 0.0, tl.where(at > ATOMS - 1, ATOMS - 1.0, at))
+        apart = tl.abs(at - atom)
+        total += mass * tl.where(apart >= 1, 0.0, 1 - apart)
+    return total
+
+
+@triton.jit
+def judge(
+    hidden,
+    hidden_stride,
+    weight,
+    bias,
+    to_target,
+    reward,
+    discount,
+    gradient,
+    gradient_stride,
+    metrics,
+    batch,
+    low,
+    gap,
+    IN: tl.constexpr,
+    ATOMS: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr,
+):
+    """Gradients by the logits of actions taken and proposed, and sums of the metrics, of some rows.
+
+    hidden has three parts: of actions taken, of actions proposed, and of the target networks'.
+    """
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    here = row < batch
+    atom = tl.arange(0, WIDTH)
+    known = (atom < ATOMS)[None, :]
+    taken = tl.zeros((ROWS, WIDTH), tl.float32)
+    proposed = tl.zeros((ROWS, WIDTH), tl.float32)
+    future = tl.zeros((ROWS, WIDTH), tl.float32)
+    part = batch * hidden_stride
+    for start in range(0, IN, DEPTH):
+        k = start + tl.arange(0, DEPTH)
+        mask = here[:, None] & (k < IN)[None, :]
+        at = hidden + row[:, None] * hidden_stride + k[None, :]
+        of_weight = weight + k[:, None] * ATOMS + atom[None, :]
+        inside = (k < IN)[:, None] & known
+        online = tl.load(of_weight, mask=inside, other=0.0)
+        target = tl.load(of_weight + to_target, mask=inside, other=0.0)
+        a = tl.load(at, mask=mask, other=0.0)
+        taken = tl.dot(a, online, taken, input_precision=PRECISION)
+        a = tl.load(at + part, mask=mask, other=0.0)
+        proposed = tl.dot(a, online, proposed, input_precision=PRECISION)
+        a = tl.load(at + 2 * part, mask=mask, other=0.0)
+        future = tl.dot(a, target, future, input_precision=PRECISION)
+    online = tl.load(bias + atom, mask=atom < ATOMS, other=0.0)[None, :]
+    target = tl.load(bias + to_target + atom, mask=atom < ATOMS, other=0.0)[None, :]
+    p, log_p = probabilities(taken + online, known)
+    q, _ = probabilities(proposed + online, known)
+    z, _ = probabilities(future + target, known)
+
+    count = tl.load(discount + row, mask=here, other=0.0)
+    first = (tl.load(reward + row, mask=here, other=0.0) + (count - 1) * low) / gap
+    goal = projected(z, first[:, None], count[:, None], ATOMS, WIDTH)
+    values = low + gap * atom.to(tl.float32)[None, :]
+    value = tl.sum(q * values, 1)
+
+    at = gradient + row[:, None] * gradient_stride + atom[None, :]
+    stored = here[:, None] & known
+    tl.store(at, (p - goal) / batch, mask=stored)
+    tl.store(at + batch * gradient_stride, q * (value[:, None] - values) / batch, mask=stored)
+    loss = tl.sum(tl.where(known, -goal * log_p, 0.0), 1)
+    top = tl.sum(tl.where(atom[None, :] == ATOMS - 1, goal, 0.0), 1)
+    told = metrics + tl.program_id(0)
+    programs = tl.num_programs(0)
+    tl.store(told, tl.sum(tl.where(here, loss, 0.0), 0) / batch)
+    tl.store(told + programs, tl.sum(tl.where(here, value, 0.0), 0) / batch)
+    tl.store(told + 2 * programs, tl.sum(tl.where(here, top, 0.0), 0) / batch)
