@@ -31,7 +31,8 @@ _REACH, _GRASP, _LIFT, _PLACE, _RELEASE = 0.15, 0.10, 0.15, 0.30, 0.30
 def from_goal(state: State) -> Tensor:
     """Vector from the place on top of blue to red's centre (worlds, 3)."""
     away = place(state, RED) - place(state, BLUE)
-    return away - torch.tensor([0.0, 0.0, BLOCK], dtype=away.dtype, device=away.device)
+    away[:, 2] -= BLOCK
+    return away
 
 
 def grasp(state: State) -> Tensor:
