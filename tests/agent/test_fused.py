@@ -12,14 +12,17 @@ if not ON_CUDA:
 pytest.importorskip("triton")
 
 from pureward.agent.d4pg import D4PG, Batch, D4PGConfig  # noqa: E402
-from pureward.agent.fused import teaching  # noqa: E402
+from pureward.agent.fused import teaching, update  # noqa: E402
+from pureward.agent.fused.update import FusedUpdate, supports  # noqa: E402
+from pureward.agent.trust import agrees  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
 PAPER = D4PGConfig(
     actor_layers=(40, 20), critic_layers=(70, 36), atoms=21, value_low=-3.0, value_high=5.0,
     actor_rate=1e-3, critic_rate=3e-3,
 )  # fmt: skip
-STATE, ACTION, BATCH = 5, 3, 37
+SMALL = replace(PAPER, actor_layers=(18,), critic_layers=(24, 17), atoms=7, polyak=0.5)
+STATE, ACTION, BATCH = 5, 3, 34
 
 
 def agent(config: D4PGConfig) -> D4PG:
@@ -34,6 +37,14 @@ def agent(config: D4PGConfig) -> D4PG:
     rng = torch.Generator().manual_seed(3)
     values = made.weights.values
     values += 0.1 * torch.randn(values.shape, generator=rng).to(DEVICE)
+    return made
+
+
+def fused_agent(config: D4PGConfig) -> D4PG:
+    made = agent(config)
+    made.arithmetic = "fused"
+    # On CUDA in nearly float32, so that results may be compared closely.
+    made._fused[BATCH] = FusedUpdate(made, BATCH, precision="tf32x3")
     return made
 
 
@@ -62,9 +73,8 @@ CONFIGS = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_updates_are_the_plain_ones(name, monkeypatch):
     monkeypatch.setattr(teaching, "_SHARE", 16)  # so that a batch has shares
-    plain, fused = agent(CONFIGS[name]), agent(CONFIGS[name])
-    monkeypatch.setattr(fused, "arithmetic", "fused")
-    for seed in range(3):
+    plain, fused = agent(CONFIGS[name]), fused_agent(CONFIGS[name])
+    for seed in range(2):
         steps = batch(seed)
         for one in (plain, fused):
             one.observe(steps.state * 3 + 1)
@@ -78,3 +88,76 @@ def test_updates_are_the_plain_ones(name, monkeypatch):
     right = dict(plain.tensors())
     for key, tensor in fused.tensors():
         torch.testing.assert_close(tensor, right[key], atol=2e-5, rtol=1e-3, msg=key)
+
+
+def test_what_is_no_number_surfaces():
+    for field in ("state", "reward"):
+        learner, steps = fused_agent(SMALL), batch()
+        getattr(steps, field)[3] = float("nan")
+        assert not learner.update(steps)["critic/loss"].isfinite()
+        assert not all(learner.finite().values())
+
+
+def test_updates_repeat_to_the_bit():
+    one, two = fused_agent(SMALL), fused_agent(SMALL)
+    for learner in (one, two):
+        learner.update(batch())
+    saved, other = one.state_dict(), two.state_dict()
+    assert all(torch.equal(saved[name], other[name]) for name in saved)
+
+
+def test_right_kernels_are_trusted():
+    assert agrees(agent(replace(SMALL, norm_first=True, normalise=True)), BATCH)
+
+
+class Wrong(FusedUpdate):
+    """The right update but for one fault."""
+
+    fault = ""
+
+    def find_gradients(self, batch):
+        super().find_gradients(batch)
+        if self.fault == "a bias learns nothing":
+            bias = self.agent.critic.body.biases[0]
+            first = bias.storage_offset()
+            self.gradients[:, first : first + bias.numel()] = 0
+        if self.fault == "does not compile":
+            raise RuntimeError("out of resources: shared memory\nand more")
+
+    def move(self, gradients):
+        before = self.agent.weights.parts[3].clone()
+        metrics = super().move(gradients)
+        if self.fault == "targets stay":
+            self.agent.weights.parts[3].copy_(before)
+        if self.fault == "misreports":
+            metrics["critic/loss"] *= 2
+            metrics["critic/value"] *= 2
+        if self.fault == "is no number":
+            self.agent.weights.parts[0][0] = float("nan")
+        return metrics
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("a bias learns nothing", "the gradient by critic.body.biases.0 is off by 1 of its size"),
+        ("does not compile", r"RuntimeError: out of resources: shared memory\); plain ones are"),
+        ("targets stay", "a weight or a target is off by"),
+        ("misreports", "the metrics are off by"),
+        ("is no number", "a weight or a target is off by nan"),
+    ],
+)
+def test_wrong_kernels_are_not_used_and_the_reason_told(fault, reason, monkeypatch):
+    monkeypatch.setattr(update, "FusedUpdate", Wrong)
+    monkeypatch.setattr(Wrong, "fault", fault)
+    with pytest.warns(RuntimeWarning, match=reason):
+        assert not agrees(agent(SMALL), BATCH)
+
+
+def test_what_the_kernels_cover():
+    assert supports(D4PGConfig(), 24, 6)
+    assert supports(D4PGConfig(norm_first=True), 70, 9)
+    assert not supports(D4PGConfig(norm_first=True, critic_layers=(1024, 300)), 24, 6)
+    assert supports(D4PGConfig(critic_layers=(1024, 300)), 24, 6)
+    assert not supports(D4PGConfig(actor_layers=()), 24, 6)
+    assert not supports(D4PGConfig(atoms=201), 24, 6)

@@ -61,7 +61,7 @@ class Passes:
             self.scale = torch.zeros(len(self.normed), device=self.normed.device)
 
     def forward(self, source: Tensor, out: Tensor | None = None) -> None:
-        """Fill `hidden` from all parts' inputs, and `out`, if given, with tanh of the last layer."""
+        """Fill `hidden` from inputs of all parts; and `out`, if given, with tanh of the last."""
         for depth, hidden in enumerate(self.hidden):
             kind = NORM_TANH if depth == 0 and self.norm is not None else RELU
             self._forward_layer(depth, source, hidden, kind.value)
