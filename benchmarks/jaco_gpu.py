@@ -17,12 +17,12 @@ from typing import Any
 
 import torch
 import tyro
-from simulation_gpu import milliseconds, synchronize, versions
 
 import pureward
 import pureward.env
 from pureward.sim.mujoco_warp import WarpEngine
 from pureward.tasks.scripted import Scripted
+from simulation_gpu import milliseconds, synchronize, versions
 
 TASK = "lift"
 GRASPED = 75  # control steps after which the script has the banana in hand
@@ -187,7 +187,7 @@ def main(args: Args) -> None:
     def row(name: str, measure: Callable[..., dict], *arguments: Any) -> None:
         began = time.perf_counter()
         try:
-            told = measure(*arguments)
+            told: dict[str, Any] = measure(*arguments)
         except Exception as error:  # one row's failure is a result too
             told = {"failed": f"{type(error).__name__}: {error}", "arguments": str(arguments)}
         told["measured_in_s"] = round(time.perf_counter() - began, 1)

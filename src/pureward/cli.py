@@ -38,6 +38,7 @@ def show(
     device: str = "auto",
     seed: int = 0,
     shadows: bool = False,
+    distractors: str | None = None,
 ) -> None:
     """Watch a task: write a contact sheet (PNG) and a video (MP4) of a batch of worlds.
 
@@ -48,11 +49,13 @@ def show(
         out: folder for TASK.png and TASK.mp4.
         worlds: how many environments to simulate and to tile in the video.
         steps: control steps to run.
-        policy: "random", "zero", a run directory, or MODULE:FUNCTION, a function of yours
-            that turns states (worlds, state size) into actions (worlds, action size) in [-1, 1].
+        policy: "random", "zero", "scripted" (lift and stack), a run directory, or
+            MODULE:FUNCTION, a function of yours that turns states (worlds, state size) into
+            actions (worlds, action size) in [-1, 1].
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the first states and the random policy.
         shadows: draw shadows.
+        distractors: shape of the blocks that are not the task's: "cube" or "cuboid" (lift, stack).
     """
     from pureward.show import show as run
 
@@ -66,6 +69,7 @@ def show(
         device=device,
         seed=seed,
         shadows=shadows,
+        distractors=distractors,
     )
     print(
         f"{task}: mean return {shown.mean_return:.1f} over {steps} steps with the {policy} policy"

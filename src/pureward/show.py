@@ -13,13 +13,14 @@ from tqdm import tqdm
 
 from pureward.env import BatchEnv, make
 from pureward.errors import InputError
-from pureward.picture import contact_sheet, first_camera, mosaic, save_image, video
+from pureward.picture import cameras, contact_sheet, mosaic, save_image, video
 from pureward.run.policy import load_policy
+from pureward.tasks.scripted import Scripted
 
 #: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
 Policy = Callable[[Tensor], Tensor]
 
-_SHEET_ROWS, _SHEET_COLUMNS = 4, 8
+_SHEET_ROWS, _SHEET_COLUMNS = 4, 8  # fewer columns where a world is seen by several cameras
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +42,18 @@ def show(
     device: str = "auto",
     seed: int = 0,
     shadows: bool = False,
+    distractors: str | None = None,
 ) -> Shown:
     """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4."""
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
-    env = make(task, worlds, device, seed=seed, cameras=True, shadows=shadows)
+    env = make(
+        task, worlds, device, seed=seed, cameras=True, shadows=shadows, distractors=distractors
+    )
     act = find_policy(policy, env, seed)
     obs = env.reset()
-    shots = np.linspace(0, steps - 1, min(_SHEET_COLUMNS, steps)).astype(int)
+    columns = min(_SHEET_COLUMNS // len(env.task.cameras), steps)
+    shots = np.linspace(0, steps - 1, columns).astype(int)
     kept: list[np.ndarray] = []
     total = torch.zeros(worlds, device=env.device)
     speed = 1.0 / env.task.control_step(env.engine.model)
@@ -56,7 +61,7 @@ def show(
     with video(film, speed) as write:
         for index in tqdm(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
             assert obs.frames is not None, "made with cameras"
-            images = first_camera(obs.frames)
+            images = np.concatenate(cameras(obs.frames), axis=2)
             write(mosaic(images))
             if index in shots:
                 kept.append(images[:_SHEET_ROWS])
@@ -65,17 +70,19 @@ def show(
             obs = step.obs
     sheet = out / f"{task}.png"
     rows = [f"world {world}" for world in range(min(_SHEET_ROWS, worlds))]
-    columns = [f"{index / speed:.2f} s" for index in shots]
-    save_image(contact_sheet(np.stack(kept, axis=1), rows, columns), sheet)
+    times = [f"{index / speed:.2f} s" for index in shots]
+    save_image(contact_sheet(np.stack(kept, axis=1), rows, times), sheet)
     return Shown(sheet=sheet, video=film, mean_return=float(total.mean()))
 
 
 def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
-    """ "random", "zero", or MODULE:FUNCTION, a function of yours from states to actions."""
+    """ "random", "zero", "scripted", a run, or a function of yours from states to actions."""
     shape = (env.worlds, env.action_size)
     if name == "random":
         generator = torch.Generator(env.device).manual_seed(seed)
         return lambda _: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
+    if name == "scripted":
+        return Scripted(env.task.name, env.engine.state)
     if name == "zero":
         return lambda _: torch.zeros(shape, device=env.device)
     if Path(name).is_dir():
@@ -85,6 +92,7 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
         return getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            f"policy must be 'random', 'zero', a run directory or MODULE:FUNCTION, got {name!r} "
+            f"policy must be 'random', 'zero', 'scripted' (lift and stack), a run directory or "
+            f"MODULE:FUNCTION, got {name!r} "
             f"({error}); check the spelling and that the module is on PYTHONPATH"
         ) from error

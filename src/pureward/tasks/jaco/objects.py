@@ -2,6 +2,7 @@
 """What lies in the tray: coloured blocks and a cyan banana of our own geometry."""
 
 import math
+from itertools import pairwise
 
 import mujoco
 import numpy as np
@@ -65,7 +66,7 @@ def add_objects(scene: mujoco.MjSpec, own: tuple[str, ...], distractors: str) ->
 def _add_banana(scene: mujoco.MjSpec, body: mujoco.MjsBody) -> None:
     """Capsules along an arc, drawn as one tapered mesh; the body's origin is mid-arc."""
     knots = _arc(np.linspace(-1.0, 1.0, _BANANA_PARTS + 1) * 0.86)
-    for part, (start, end) in enumerate(zip(knots[:-1], knots[1:], strict=True)):
+    for part, (start, end) in enumerate(pairwise(knots)):
         body.add_geom(
             name=f"banana_{part}",
             type=mujoco.mjtGeom.mjGEOM_CAPSULE,
