@@ -48,7 +48,8 @@ class Passes:
             found[f"gradient.{depth}"] = ((self.parts - 1) * self.batch, width)
         if self.norm is not None:
             found["normed"] = found["hidden.0"]
-            found["sums"] = (2 * -(-self.batch // self._back_tile(0).rows), widths[0])
+            tile = tile_of("backward-norm", self.batch, widths[1], widths[0])
+            found["sums"] = (2 * -(-self.batch // tile.rows), widths[0])
         return found
 
     def claim(self, held: Mapping[str, Tensor]) -> None:
@@ -95,16 +96,11 @@ class Passes:
                 found.append(Lesson(None, self.sums[first::2], 0, int(parameter.storage_offset())))
         return found
 
-    def _back_tile(self, depth: int):
-        ins, outs = self.layers[depth + 1][1].numel(), self.layers[depth][1].numel()
-        whole = depth == 0 and self.norm is not None
-        return tile_of(self.batch, ins, outs, whole_rows=whole)
-
     def _forward_layer(self, depth: int, source: Tensor, out: Tensor, kind: int) -> None:
         weight, bias = self.layers[depth]
         ins, outs = weight.shape
         norm = self.norm if kind == NORM_TANH.value else None
-        tile = tile_of(self.batch, ins, outs, whole_rows=norm is not None)
+        tile = tile_of("forward-norm" if norm else "forward", self.batch, ins, outs)
         blocks = self.parts * -(-self.batch // tile.rows)
         forward[(blocks, -(-outs // tile.columns))](
             source, source.stride(0), weight, bias,
@@ -120,7 +116,7 @@ class Passes:
     ) -> None:
         outs, ins = weight.shape
         norm = self.norm if kind == NORM_TANH.value else None
-        tile = tile_of(self.batch, ins, outs, whole_rows=norm is not None)
+        tile = tile_of("backward-norm" if norm else "backward", self.batch, ins, outs)
         blocks = parts * -(-self.batch // tile.rows)
         backward[(blocks, -(-outs // tile.columns))](
             gradient, gradient.stride(0), weight, seen, seen.stride(0),

@@ -16,9 +16,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pureward.agent.fused.tiles import Tile
+
 # The table counts in these, so that the compiler knows how memory is aligned.
 UNIT = 16
-TILE_IN, TILE_OUT, TILE_ROWS = 32, 64, 32
+# Numbers that a tile of `teach` may read past the last row.
+_PAST = 256
 # Rows a share sums, so that long sums do not wait for each other, and the most shares.
 _SHARE = 512
 _MOST_SHARES = 8
@@ -89,7 +92,7 @@ def shares_of(batch: int) -> int:
     return min(_MOST_SHARES, max(1, batch // _SHARE))
 
 
-def tiles(lessons: Sequence[Lesson], device: torch.device) -> Tensor:
+def timetable(lessons: Sequence[Lesson], tile: Tile, device: torch.device) -> Tensor:
     """Return the table of `teach`: a row for every tile of every lesson."""
     rows = []
     for inputs, gradients, weight_at, bias_at in lessons:
@@ -102,8 +105,8 @@ def tiles(lessons: Sequence[Lesson], device: torch.device) -> Tensor:
         ]
         rows += [
             [*places, first_in // UNIT, first_out // UNIT]
-            for first_in in range(0, max(ins, 1), TILE_IN)
-            for first_out in range(0, gradients.shape[1], TILE_OUT)
+            for first_in in range(0, max(ins, 1), tile.depth)
+            for first_out in range(0, gradients.shape[1], tile.columns)
         ]
     return torch.tensor(rows, dtype=torch.int32, device=device)
 
@@ -116,8 +119,7 @@ def side_by_side(
     for name, (rows, columns) in shapes.items():
         starts[name], strides[name] = end, -(-columns // UNIT) * UNIT
         end += rows * strides[name]
-    # A tile may read this far past the last row.
-    memory = torch.zeros(end + max(TILE_IN, TILE_OUT), device=device)
+    memory = torch.zeros(end + _PAST, device=device)
     held = {
         name: memory.as_strided(shape, (strides[name], 1), starts[name])
         for name, shape in shapes.items()

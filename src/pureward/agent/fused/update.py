@@ -14,7 +14,7 @@ from pureward.agent.fused import teaching
 from pureward.agent.fused.distribution import judge
 from pureward.agent.fused.moving import move, prepare
 from pureward.agent.fused.passes import Passes
-from pureward.agent.fused.tiles import WIDEST, WIDEST_NORM, power_of_two
+from pureward.agent.fused.tiles import WIDEST, WIDEST_NORM, power_of_two, tile_of
 from pureward.agent.normaliser import FARTHEST
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 METRICS = ("critic/loss", "critic/value", "critic/target_at_top")
 
-_ROWS = 16  # samples a program lays out or judges
+_ROWS = 16  # samples a program lays out
 _BLOCK = 1024  # weights a program moves
 
 
@@ -54,12 +54,13 @@ class FusedUpdate:
         shared = {"to_target": self._size, "precision": precision}
         self._actor = Passes(agent.actor.body, batch, parts=2, **shared)
         self._critic = Passes(agent.critic.body, batch, parts=3, **shared)
+        self._judging = tile_of("judge", batch, *agent.critic.body.weights[-1].shape)
         self._inputs, self._memory = self._claim()
         own = self._inputs[batch : 2 * batch, : agent.state_size]
         lessons = [*self._actor.lessons(own), *self._critic.lessons(self._inputs[:batch])]
-        self._table = teaching.tiles(lessons, agent.device)
+        self._table = teaching.timetable(lessons, tile_of("teach", batch), agent.device)
         self.gradients = torch.zeros(self.shares, self._size, device=agent.device)
-        programs = -(-batch // _ROWS)
+        programs = -(-batch // self._judging.rows)
         self._partial = torch.zeros(len(METRICS), programs, device=agent.device)
 
     def find_gradients(self, batch: Batch) -> None:
@@ -74,11 +75,13 @@ class FusedUpdate:
         by_action = self._actor.gradients[-1]
         self._critic.input_gradient(slice(agent.state_size, None), actions, by_action)
         self._actor.backward()
+        tile = tile_of("teach", self.batch)
         teaching.teach[(len(self._table), self.shares)](
             self._memory, self._table, self.gradients, self.gradients.stride(0),
             PRECISION=self.precision, SHARES=self.shares,
-            STEPS=-(-self.batch // (self.shares * teaching.TILE_ROWS)), UNIT=teaching.UNIT,
-            TILE_IN=teaching.TILE_IN, TILE_OUT=teaching.TILE_OUT, TILE_ROWS=teaching.TILE_ROWS,
+            STEPS=-(-self.batch // (self.shares * tile.rows)), UNIT=teaching.UNIT,
+            TILE_IN=tile.depth, TILE_OUT=tile.columns, TILE_ROWS=tile.rows,
+            num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
 
     def move(self, gradients: Tensor) -> dict[str, Tensor]:
@@ -112,7 +115,7 @@ class FusedUpdate:
 
     def _prepare(self, batch: Batch) -> None:
         agent, normaliser = self.agent, self.agent.normaliser
-        prepare[(self._partial.shape[1],)](
+        prepare[(-(-self.batch // _ROWS),)](
             batch.state.contiguous(), batch.action.contiguous(), batch.next_state.contiguous(),
             normaliser and normaliser.shift, normaliser and normaliser.scale,
             self._inputs, self._inputs.stride(0), agent.updates, agent.optimizer.steps, self.batch,
@@ -124,12 +127,12 @@ class FusedUpdate:
     def _judge(self, batch: Batch) -> None:
         hidden, gradient = self._critic.hidden[-1], self._critic.gradients[-1]
         weight, bias = self._critic.layers[-1]
-        support = self.agent.support
+        support, tile = self.agent.support, self._judging
         judge[(self._partial.shape[1],)](
             hidden, hidden.stride(0), weight, bias, self._size,
             batch.reward.contiguous(), batch.discount.contiguous(), gradient, gradient.stride(0),
             self._partial, self.batch, support.low, support.gap,
-            IN=weight.shape[0], ATOMS=weight.shape[1], PRECISION=self.precision, ROWS=_ROWS,
-            WIDTH=max(16, power_of_two(weight.shape[1])),
-            DEPTH=min(64, max(16, power_of_two(weight.shape[0]))),
+            IN=weight.shape[0], ATOMS=weight.shape[1], PRECISION=self.precision,
+            ROWS=tile.rows, WIDTH=tile.columns, DEPTH=tile.depth,
+            num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
