@@ -67,5 +67,5 @@ def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Ep
     episodes = list(episodes)
     if all(episode.frames is not None for episode in episodes):
         return episodes
-    painter = Painter(task, device)
+    painter = Painter(task, device, worlds=32 if device == "cpu" else 512)
     return [painter.draw(episode) for episode in episodes]

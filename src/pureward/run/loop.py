@@ -129,7 +129,7 @@ class _Run:
                 if self._good_enough():
                     break
             finished = self.env_steps >= config.env_steps or self._good_enough()
-            if finished and self.evaluated_at != self.env_steps:
+            if not stop.asked and self.evaluated_at != self.env_steps:
                 self._evaluate(bar)
             self._snapshot()
             self._checkpoint()

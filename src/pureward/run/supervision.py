@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from pureward.data.dataset import Dataset, read_dataset
+from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
@@ -35,22 +35,25 @@ class Supervision:
 def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
     """Read the dataset that the run's method learns from."""
     path = positives_path(config)
-    dataset = _read(path, config, env)
-    splits = {name: _bank(dataset.split(name), config, env) for name in (TRAIN, HELD_OUT, FAILURE)}
-    train = splits[TRAIN]
+    episodes = _read(path, config, env)
+    banks = {
+        name: _bank([e for e in episodes if e.split == name], config, env)
+        for name in (TRAIN, HELD_OUT, FAILURE)
+    }
+    train = banks[TRAIN]
     if train is None:
         raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
-    return Supervision(train=train, held_out=splits[HELD_OUT], failures=splits[FAILURE])
+    return Supervision(train=train, held_out=banks[HELD_OUT], failures=banks[FAILURE])
 
 
 def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
     """Read the episodes of known failures to train on, where the run has some."""
     if not config.failures:
         return None
-    dataset = _read(Path(config.failures), config, env)
+    episodes = _read(Path(config.failures), config, env)
     # Episodes tagged as failures where there are such; a dataset of nothing else needs no tags.
-    chosen = dataset.split(FAILURE) or list(dataset.episodes)
-    return _bank(chosen, config, env)
+    tagged = [episode for episode in episodes if episode.split == FAILURE]
+    return _bank(tagged or episodes, config, env)
 
 
 def positives_path(config: RunConfig) -> Path:
@@ -59,7 +62,8 @@ def positives_path(config: RunConfig) -> Path:
     return Path(config.annotations if annotated else config.demonstrations)
 
 
-def _read(path: Path, config: RunConfig, env: BatchEnv) -> Dataset:
+def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
+    """The episodes of a dataset, with frames."""
     dataset = read_dataset(path, frame_shape=env.frame_shape)
     stored = all(episode.frames is not None for episode in dataset.episodes)
     if dataset.task not in (None, config.task) and not stored:
@@ -67,14 +71,13 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> Dataset:
             f"{path} holds states of {dataset.task!r}, which {config.task!r} cannot draw; "
             "collect the dataset on this task"
         )
-    return dataset
+    return draw(dataset.episodes, config.task, str(env.device))
 
 
 def _bank(episodes: list[Episode], config: RunConfig, env: BatchEnv) -> FrameBank | None:
     if not episodes:
         return None
-    drawn = draw(episodes, config.task, str(env.device))
-    return FrameBank(drawn, stack=config.replay.frame_stack, device=env.device)
+    return FrameBank(episodes, stack=config.replay.frame_stack, device=env.device)
 
 
 def subset(bank: FrameBank, most: int, seed: int = 0) -> torch.Tensor:

@@ -1,0 +1,198 @@
+"""Algorithm 1 in a run: every method, nothing of the task's reward, nothing lost."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import pureward
+from pureward.data.replay import ReplayConfig
+from pureward.errors import InputError
+from pureward.purl import PurlConfig
+from pureward.reward.network import NetworkConfig
+from pureward.reward.regression import RewardModelConfig
+from pureward.run import checkpoint
+from pureward.run.collect import collect
+from pureward.run.log import read_metrics
+from pureward.tasks import TASKS
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tiny import SMALL, tiny
+
+LEARNED = [name for name, method in pureward.METHODS.items() if method.reward != "truth"]
+
+REWARD = PurlConfig(
+    batch=4,
+    every=2,
+    network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
+    model=RewardModelConfig(epochs=1, batch_size=128),
+    labels="cached",
+    refreshed=3,
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Episodes of a policy that has learned nothing: what they show does not matter here."""
+    folder = tmp_path_factory.mktemp("data")
+    pureward.train(tiny(folder / "run", env_steps=80))
+    how_many = {"episodes": 2, "held_out": 1, "failures": 1}
+    collect("reach", folder / "run", folder / "set", **how_many, frames=True, device="cpu")
+    return folder / "set"
+
+
+def learned(out: Path, method: str, data: Path, **changes) -> pureward.RunConfig:
+    """A run on a learned reward that takes a second."""
+    needs = pureward.METHODS[method].positives
+    assert needs is not None
+    settings = {
+        "method": method,
+        "env_steps": 96,
+        "evaluate_every": 0,
+        "evaluate_episodes": 1,
+        "log_every": 48,
+        "probe_every": 48,
+        "probe_frames": 4,
+        "save_replay": False,
+        "agent": replace(SMALL, value_high=300.0),
+        "replay": ReplayConfig(capacity=400, frame_stack=2),
+        "reward": REWARD,
+        needs: str(data),
+    }
+    return tiny(out, **(settings | changes))
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    newest = checkpoint.read_newest(run / "checkpoints")
+    assert newest is not None
+    return newest.tensors
+
+
+@pytest.mark.parametrize("method", LEARNED)
+def test_every_method_learns_probes_and_leaves_its_reward(method, data, tmp_path):
+    run = tmp_path / "run"
+    result = pureward.train(learned(run, method, data))
+    assert result.state == "finished"
+    row = pureward.METHODS[method]
+    last = read_metrics(run / "metrics.jsonl", "train")[-1]
+    assert ("risk/violated" in last) == row.has_discriminator == ("prior" in last)
+    assert {"reward/mean", "reward/saturated", "reward/open"} <= last.keys()
+    probed = read_metrics(run / "metrics.jsonl", "probe")[-1]
+    kind = "success" if row.has_discriminator else "predicted"
+    assert {f"{kind}/{name}" for name in ("train", "held_out", "failure", "replay")} <= set(probed)
+    judged = read_metrics(run / "metrics.jsonl", "eval")[-1]
+    assert ("reward_error" in judged) == row.has_reward_model
+    assert len(read_metrics(run / "metrics.jsonl", "fit")) == row.members * row.has_reward_model
+    reward = pureward.load_reward(run)
+    frames = torch.randint(0, 256, (3, 6, 64, 64), dtype=torch.uint8)
+    assert reward(frames).isfinite().all()
+
+
+@pytest.mark.parametrize("method", ["nn-pugail", "nn-purl"])
+def test_the_true_reward_never_reaches_a_learned_method(method, data, tmp_path, monkeypatch):
+    pureward.train(learned(tmp_path / "honest", method, data))
+    poison = replace(TASKS["reach"], reward=lambda state: torch.full((len(state.qpos),), torch.nan))
+    monkeypatch.setitem(TASKS, "reach", poison)
+    pureward.train(learned(tmp_path / "poisoned", method, data))
+    assert "NaN" in (tmp_path / "poisoned/metrics.jsonl").read_text()
+    ours, theirs = weights(tmp_path / "honest"), weights(tmp_path / "poisoned")
+    trained = [name for name in ours if name.startswith(("learner/agent/", "learner/reward/"))]
+    assert len(trained) > 20
+    assert all(torch.equal(ours[name], theirs[name]) for name in trained)
+
+
+def test_the_poison_does_reach_the_method_that_may_see_the_reward(tmp_path, monkeypatch):
+    poison = replace(TASKS["reach"], reward=lambda state: torch.full((len(state.qpos),), torch.nan))
+    monkeypatch.setitem(TASKS, "reach", poison)
+    with pytest.raises(pureward.TrainingError, match="is not finite"):
+        pureward.train(tiny(tmp_path / "run", env_steps=80))
+
+
+@pytest.mark.parametrize("method", ["nn-pugail", "nn-purl"])
+def test_a_resumed_run_is_the_same_bit_for_bit(method, data, tmp_path):
+    # A schedule would see another end of the run; η is fixed here.
+    config = learned(tmp_path / "whole", method, data, save_replay=True)
+    pureward.train(config)
+    parts = replace(config, out=str(tmp_path / "parts"))
+    pureward.train(replace(parts, env_steps=56))
+    cut = tmp_path / "parts/metrics.jsonl"
+    pureward.train(parts, resume=True)
+    one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert one.keys() == two.keys()
+    assert [n for n in one if not torch.equal(one[n], two[n])] == []
+    wanted = read_metrics(tmp_path / "whole/metrics.jsonl", "train")[-1]
+    found = read_metrics(cut, "train")[-1]
+    assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
+
+
+def test_the_prior_follows_its_schedule(data, tmp_path):
+    pureward.train(learned(tmp_path / "run", "nn-pugail", data, prior="linear:0.2:0.6"))
+    rows = read_metrics(tmp_path / "run/metrics.jsonl", "train")
+    assert [row["prior"] for row in rows] == pytest.approx([0.4, 0.6])
+
+
+def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_path):
+    still = replace(REWARD, learning_rate=1e-30)
+    for labels in ("fresh", "cached"):
+        reward = replace(still, labels=labels)
+        pureward.train(learned(tmp_path / labels, "nn-purl", data, reward=reward))
+    fresh, cached = (
+        read_metrics(tmp_path / labels / "metrics.jsonl", "train")[-1]
+        for labels in ("fresh", "cached")
+    )
+    for name in ("reward/mean", "reward/open", "critic/loss", "critic/value"):
+        assert fresh[name] == pytest.approx(cached[name], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"demonstrations": ""}, "method 'nn-pugail' needs demonstrations, got ''; pass --demon"),
+        ({"annotations": "x"}, "'nn-pugail' takes no annotations, got 'x'; leave --annotations"),
+        ({"agent": SMALL}, "reach 300 at γ = 0.99, and the critic ends at 100; set agent.value_hi"),
+        ({"prior": "return:0.1:0.7:0:900"}, "which a learned reward must not see; use linear"),
+        ({"prior": "1.5"}, r"inside \(0, 1\), got 1.5"),
+        ({"reward": {"batch": 0}}, "reward.batch must be at least 1, got 0"),
+        ({"reward": {"labels": "old"}}, "'fresh' or 'cached'"),
+    ],
+)
+def test_settings_that_cannot_run_are_refused_at_once(changes, sentence, data, tmp_path):
+    with pytest.raises(InputError, match=sentence):
+        if "reward" in changes:
+            changes = {"reward": replace(REWARD, **changes["reward"])}
+        learned(tmp_path, "nn-pugail", data, **changes)
+
+
+def test_a_run_whose_data_is_missing_can_be_started_again(data, tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(InputError, match="nowhere is no dataset"):
+        pureward.train(learned(run, "nn-pugail", tmp_path / "nowhere"))
+    assert json.loads((run / "status.json").read_text())["state"] == "failed"
+    assert pureward.train(learned(run, "nn-pugail", data)).state == "finished"
+
+
+def test_states_of_another_task_are_refused(data, tmp_path):
+    bare = tmp_path / "bare"
+    collect("reach", data.parent / "run", bare, episodes=1, held_out=0, failures=0, device="cpu")
+    config = replace(learned(tmp_path / "run", "nn-pugail", bare), task="walker")
+    with pytest.raises(InputError, match="holds states of 'reach', which 'walker' cannot draw"):
+        pureward.train(config)
+
+
+def test_an_estimated_prior_needs_held_out_episodes(data, tmp_path):
+    bare = tmp_path / "bare"
+    collect("reach", data.parent / "run", bare, episodes=2, held_out=0, failures=0, device="cpu")
+    with pytest.raises(InputError, match="is estimated on held-out episodes, and the dataset has"):
+        pureward.train(learned(tmp_path / "run", "nn-pugail", bare, prior="bbe"))
+
+
+def test_an_estimated_prior_is_logged_with_its_interval(data, tmp_path):
+    more = tmp_path / "more"
+    collect("reach", data.parent / "run", more, episodes=2, held_out=6, failures=0, device="cpu")
+    pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", worlds=8))
+    last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
+    assert 0 < last["prior"] < 1
+    assert last["prior/low"] <= last["prior/value"] <= last["prior/high"]
