@@ -78,5 +78,5 @@ def test_shapes_by_hand():
 
 
 def test_an_unknown_task_lists_the_known_ones():
-    with pytest.raises(pureward.InputError, match=r"unknown task 'run'; choose from \['reach', "):
+    with pytest.raises(pureward.InputError, match=r"unknown task 'run'; choose from \['lift', "):
         find_task("run")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,7 +70,10 @@ class Engine(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Recompute what follows from a state that was written to."""
+        """Recompute what follows from a state that was written to.
+
+        Sensors of force and touch keep what the last step left in them.
+        """
         ...
 
     def complaint(self) -> str | None:
@@ -96,6 +100,7 @@ def load_state(engine: Engine, saved: dict[str, Tensor]) -> None:
     engine.refresh()
 
 
-def reads_forces(model: mujoco.MjModel) -> bool:
-    """Whether a sensor of the model needs accelerations or contact forces."""
-    return bool((model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC.value).any())
+def force_sensors(model: mujoco.MjModel) -> np.ndarray:
+    """Which numbers of `sensordata` need accelerations or contact forces, as a mask."""
+    by_force = model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC.value
+    return by_force.repeat(model.sensor_dim)

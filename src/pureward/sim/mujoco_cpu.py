@@ -10,7 +10,7 @@ import torch
 from mujoco.batch import Batch
 from torch import Tensor
 
-from pureward.sim.engine import STATE_FIELDS, State
+from pureward.sim.engine import STATE_FIELDS, State, force_sensors
 
 # Positions and velocities of the new state, as `mj_step1` leaves them. A persistent batch goes
 # on from there, so being up to date costs no second evaluation.
@@ -51,6 +51,7 @@ class CpuEngine:
         views = {name: self.field(name) for name in STATE_FIELDS}
         views["xmat"] = views["xmat"].unflatten(-1, (3, 3))
         self.state = State(**views)
+        self._forces = torch.from_numpy(force_sensors(model))
         self._batch.reset(stage=_CURRENT)
 
     def field(self, name: str) -> Tensor:
@@ -62,8 +63,10 @@ class CpuEngine:
         self._batch.step(nstep=self._substeps, stage=_CURRENT)
 
     def refresh(self) -> None:
-        """Recompute what follows from a state that was written to."""
-        self._batch.forward(stage=_CURRENT)
+        """Recompute what follows from a state that was written to; forces stay as last felt."""
+        felt = self.state.sensordata[:, self._forces]
+        self._batch.forward(stage=_CURRENT)  # zeroes the sensors of later stages
+        self.state.sensordata[:, self._forces] = felt
 
     def complaint(self) -> str | None:
         """MuJoCo's own warnings: bad numbers, full buffers."""

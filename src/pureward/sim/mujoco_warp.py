@@ -10,7 +10,7 @@ import warp as wp
 from torch import Tensor
 
 from pureward.sim import small_tree
-from pureward.sim.engine import STATE_FIELDS, Limits, State, reads_forces
+from pureward.sim.engine import STATE_FIELDS, Limits, State, force_sensors
 from pureward.sim.warp_runtime import Captured, Workspace, quiet_start, warp_device
 
 # What a world may run out of. Reaching an iteration limit is not among them: that is the
@@ -57,7 +57,7 @@ class WarpEngine:
         self.state = State(**{name: self.field(name) for name in STATE_FIELDS})
         self._substep_model = _without_extras(self.warp_model)
         self._substeps = substeps
-        self._reads_forces = reads_forces(model)
+        self._reads_forces = bool(force_sensors(model).any())
         self._workspace = Workspace(device)
         self._step = Captured(self._advance, device, self._workspace)
         self._refresh = Captured(self._follow, device, self._workspace)

@@ -17,7 +17,7 @@ import mujoco_warp as mjw
 import numpy as np
 import warp as wp
 
-from pureward.sim.engine import Limits, reads_forces
+from pureward.sim.engine import Limits, force_sensors
 
 # Few worlds a block: they wait for each other's solver, and there are many multiprocessors.
 _WORLDS_PER_BLOCK = 32
@@ -52,7 +52,7 @@ def unsupported(model: mujoco.MjModel) -> str | None:
         "gravity compensation": model.body_gravcomp.any(),
         "collision margins": model.geom_margin.any() or model.jnt_margin.any(),
         "actuators other than plain motors on joints": not _plain_motors(model),
-        "sensors of force or acceleration": reads_forces(model),
+        "sensors of force or acceleration": bool(force_sensors(model).any()),
         "contacts other than sphere or capsule on a fixed plane": not _plane_contacts_only(model),
     }
     for reason, holds in reasons.items():
