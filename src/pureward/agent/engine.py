@@ -2,7 +2,7 @@
 """Whether an agent's updates run on the fused kernels (`fused/`) or on torch's own.
 
 "plain" is the reference and the CPU's: float32 throughout. "fused" is CUDA's, one launch where
-plain makes six: its matrix products round their factors to TF32 (10 bits) and sum in float32.
+plain makes five: its matrix products round their factors to TF32 (10 bits) and sum in float32.
 "auto" is fused on CUDA where Triton is installed and the kernels have agreed with plain on the
 machine at hand, for the batch size at hand.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""`sampler.py`'s windows in one kernel for CUDA, where thirty small ones take ten times as long."""
+"""`sampler.py`'s windows in one kernel, for CUDA, where each of some thirty small ones counts."""
 
 from typing import TYPE_CHECKING
 

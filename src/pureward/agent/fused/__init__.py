@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels for CUDA: the update of `d4pg.py` in fourteen launches instead of a hundred.
+"""Triton kernels for CUDA: the update of `d4pg.py` in fourteen launches instead of some seventy.
 
 At these sizes an update is bound by how many kernels follow each other, not by their work. So
 online and target networks share each launch, what surrounds a matrix product is done on its tile,
