@@ -1,10 +1,15 @@
 """The batch environment: episodes, seeds, saved states, bad input."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import pureward
+from pureward.env import BatchEnv
 from pureward.errors import InputError, SimulationError
+from pureward.sim.mujoco_cpu import CpuEngine
+from pureward.tasks import TASKS
 
 
 def steps(env, count: int, seed: int = 0):
@@ -88,6 +93,46 @@ def test_actions_outside_the_range_are_clipped():
     one, two = (pureward.make("walker", 2, "cpu") for _ in range(2))
     far = one.step(torch.full((2, 6), 7.0))
     assert torch.equal(far.obs.state, two.step(torch.ones(2, 6)).obs.state)
+
+
+def held_reach(hold: int) -> BatchEnv:
+    """Reach, solved by being right of the middle for so many steps on end."""
+    task = replace(TASKS["reach"], hold=hold, success=lambda state: state.qpos[:, 0] > 0)
+    engine = CpuEngine(task.build(), 2, substeps=task.substeps)
+    env = BatchEnv(task, engine, None)
+    engine.state.qpos[:] = torch.tensor([[0.1, 0.0], [-0.1, 0.0]])
+    engine.refresh()
+    return env
+
+
+def test_success_must_be_held():
+    env = held_reach(3)
+    told = [env.step(torch.zeros(2, 2)).success.tolist() for _ in range(4)]
+    assert told == [[False, False], [False, False], [True, False], [True, False]]
+    env.engine.state.qpos[0, 0] = -0.1  # lost: it has to be held anew
+    env.engine.refresh()
+    assert not env.step(torch.zeros(2, 2)).success.any()
+    env.engine.state.qpos[:, 0] = 0.1
+    env.engine.refresh()
+    told = [env.step(torch.zeros(2, 2)).success.tolist() for _ in range(3)]
+    assert told == [[False, False], [False, False], [True, True]]
+    env.reset()
+    env.engine.state.qpos[:, 0] = 0.1
+    env.engine.refresh()
+    assert not env.step(torch.zeros(2, 2)).success.any(), "a new episode starts from nothing"
+
+
+def test_held_success_is_saved_and_old_checkpoints_load():
+    env = held_reach(3)
+    for _ in range(2):
+        env.step(torch.zeros(2, 2))
+    saved = env.state_dict()
+    other = held_reach(3)
+    other.load_state_dict(saved)
+    assert other.step(torch.zeros(2, 2)).success.tolist() == [True, False]
+    old = {name: value for name, value in saved.items() if name not in ("held", "sensordata")}
+    other.load_state_dict(old)
+    assert other.step(torch.zeros(2, 2)).success.tolist() == [False, False]
 
 
 @pytest.mark.parametrize(

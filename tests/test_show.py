@@ -42,6 +42,13 @@ def test_a_policy_of_the_users(tmp_path, monkeypatch, capsys):
     assert returns["mine:home"] > returns["zero"] + 5
 
 
+def test_both_cameras_of_the_arm_are_shown(tmp_path):
+    arguments = ["--worlds", "1", "--steps", "2", "--policy", "scripted"]
+    main(["show", "stack", "--out", str(tmp_path), "--distractors", "cuboid", *arguments])
+    with Image.open(tmp_path / "stack.png") as sheet:
+        assert sheet.width > 2 * 2 * 128, "two times, two cameras"
+
+
 def test_tasks_are_listed(capsys):
     main(["tasks"])
     out = capsys.readouterr().out
@@ -59,6 +66,9 @@ def test_tasks_are_listed(capsys):
         (["show", "walker", "--device", "cuda:7"], "device 'cuda:7' needs a CUDA GPU"),
         (["show", "walker", "--device", "gpu"], "unknown device 'gpu'"),
         (["show", "walker", "--policy", "no.such:thing"], "policy must be"),
+        (["show", "walker", "--policy", "scripted"], "no script for task 'walker'"),
+        (["show", "walker", "--distractors", "cube"], "'walker' has no distractors"),
+        (["show", "lift", "--distractors", "ball"], "unknown distractors 'ball'"),
     ],
 )
 def test_bad_input_ends_in_one_sentence_and_code_2(arguments, sentence, tmp_path, capsys):

@@ -82,3 +82,12 @@ def test_render_gives_an_image_a_world():
     assert len(images) == 2
     assert images[0].shape == (64, 64, 3)
     assert pureward.make_vec("walker", 2, device="cpu").render() is None
+
+
+def test_distractors_reach_the_env_from_gymnasium():
+    for env in (
+        gymnasium.make("pureward/lift-v0", device="cpu", distractors="cuboid").unwrapped.env,
+        gymnasium.make_vec("pureward/lift-v0", 2, device="cpu", distractors="cuboid").env,
+        pureward.make_vec("lift", 2, device="cpu", distractors="cuboid").env,
+    ):
+        np.testing.assert_allclose(2 * env.engine.model.geom("red").size, [0.04, 0.04, 0.08])
