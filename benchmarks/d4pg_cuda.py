@@ -44,9 +44,9 @@ class Variant:
 VARIANTS = [
     Variant(name="plain float32"),
     Variant(name="plain TF32", tf32=True),
-    Variant(name="fused TF32×3", arithmetic="fused", precision="tf32x3", fused_sampler=True),
     Variant(name="fused TF32", arithmetic="fused", fused_sampler=True),
     Variant(name="auto", arithmetic="auto", fused_sampler=True),
+    Variant(name="fused TF32×3", arithmetic="fused", precision="tf32x3", fused_sampler=True),
 ]
 
 
@@ -126,15 +126,17 @@ def table(batches: tuple[int, ...], unroll: int, smoke: bool) -> Iterator[dict[s
 @contextmanager
 def _set(variant: Variant, replay: Replay) -> Iterator[None]:
     """What a variant switches outside of the agent, put back afterwards."""
-    from_now, fused = torch.get_float32_matmul_precision(), replay._sampler._fused
+    precision, sampler = torch.get_float32_matmul_precision(), replay._sampler
+    decided = sampler._fused
     torch.set_float32_matmul_precision("high" if variant.tf32 else "highest")
     if not variant.fused_sampler:
-        replay._sampler._fused = False
+        sampler._fused = False
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(from_now)
-        replay._sampler._fused = fused if not variant.fused_sampler else replay._sampler._fused
+        torch.set_float32_matmul_precision(precision)
+        if not variant.fused_sampler:
+            sampler._fused = decided
 
 
 def _measure(
@@ -168,7 +170,9 @@ def _measure(
     row["draw_and_update_us"] = drawing.microseconds(0.2)
     row["drawn_updates_per_second"] = round(1e6 / row["draw_and_update_us"])
     if agent.arithmetic == "auto":
+        # Whether the kernels have been found to agree on this machine.
         row["fused"] = agent._fused.get(batch) is not None
+        row["fused_sampler"] = bool(replay._sampler._fused)
     if agent.device.type == "cuda":
         row["kernels"] = drawing.kernels()
         row["nodes"] = round(sum(one["count"] for one in row["kernels"]))
