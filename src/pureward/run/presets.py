@@ -68,9 +68,10 @@ PRESETS: dict[tuple[str, str], RunConfig] = {
 _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
     ("walker", "paper"): {},
     ("walker", "fast"): {
-        "worlds": 256,
+        "worlds": 512,
         "env_steps": 8_000_000,
-        "updates_per_step": 8,
+        "updates_per_step": 4,
+        "batch": 1024,
         "replay": ReplayConfig(capacity=1_000_000, frame_stack=2),
         "reward": PurlConfig(labels="cached", refreshed=1024),
     },
