@@ -4,14 +4,15 @@
     python benchmarks/jaco_gpu.py --out results/simulation
 
 Times whole `env.step` calls (physics, observation, reward, resets, frames) after kernels have
-been compiled. Writes jaco.json after every row; a row that fails says why and the rest go on.
-`--device cpu` tries the script on Warp's CPU device at toy sizes.
+been compiled, and compares control steps with C MuJoCo from the same states. Writes jaco.json
+after every row; a row that fails says why and the rest go on. `--device cpu` tries the script on
+Warp's CPU device at toy sizes.
 """
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ import tyro
 
 import pureward
 import pureward.env
+from pureward.sim.engine import SAVED, save_state
 from pureward.sim.mujoco_warp import WarpEngine
 from pureward.tasks.scripted import Scripted
 from simulation_gpu import milliseconds, synchronize, versions
 
 TASK = "lift"
 GRASPED = 75  # control steps after which the script has the banana in hand
+COMPARED = (40, 60, 90, 110, 130, 150, 170, 200)  # steps of stacking: grasp, carry, place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +152,44 @@ def loads(worlds: int, device: str, toy: bool) -> dict:
     }
 
 
+def agreement(worlds: int, device: str, iterations: int) -> dict:
+    """How far a control step in the middle of stacking ends from C MuJoCo's."""
+    env = pureward.make("stack", worlds, "cpu", seed=1)
+    env.reset()
+    limits = replace(env.task.limits, iterations=iterations)
+    engine = WarpEngine(
+        env.engine.model,
+        worlds,
+        substeps=env.task.substeps,
+        limits=limits,
+        device=torch.device(device),
+    )
+    script, generator = Scripted("stack", env.engine.state), torch.Generator().manual_seed(0)
+    noise = torch.zeros(worlds, env.action_size)
+    errors, most = [], 0
+    for index in range(COMPARED[-1] + 1):
+        if index % 8 == 0:
+            noise = 0.4 * torch.randn(noise.shape, generator=generator)
+        action = (script() + noise).clamp(-1.0, 1.0)
+        before = save_state(env.engine.state)
+        env.step(action)
+        if index in COMPARED:
+            before["ctrl"] = env.engine.state.ctrl
+            for name in SAVED:
+                getattr(engine.state, name).copy_(before[name])
+            engine.step()
+            errors.append((engine.state.qpos.cpu() - env.engine.state.qpos).abs().amax(1))
+            most = max(most, int(engine.field("solver_niter").max()))
+    levels = torch.tensor((0.5, 0.9, 0.99, 1.0), dtype=torch.float64)
+    return {
+        "control_steps": worlds * len(COMPARED),
+        "iterations": iterations,
+        "most_iterations_used": most,
+        "quantiles": levels.tolist(),
+        "qpos_error": torch.cat(errors).double().quantile(levels).tolist(),
+    }
+
+
 def kernels(worlds: int, device: str, toy: bool, top: int = 25) -> dict:
     """Kernels of one control step by the time they take, from CUDA's own trace."""
     if toy:
@@ -204,6 +245,8 @@ def main(args: Args) -> None:
     row("loads", loads, middle, device, toy)
     for iterations, conditional in ((12, True), (8, True), (8, False), (4, True)):
         row("what_if", what_if, few, device, toy, iterations, conditional)
+    for iterations in (100, 12, 6):
+        row("agreement", agreement, 48, device, iterations)
     row("kernels", kernels, few, device, toy)
     row("kernels", kernels, args.worlds[-1], device, toy)
 
