@@ -218,21 +218,28 @@ def test_bad_distractors_are_answered_in_a_sentence():
 
 
 def survives(env, steps: int) -> None:
-    """Random actions leave every number finite, nothing sunk, nothing flying, nothing lost."""
+    """Random actions leave every number finite, nothing sunk, nothing flying, nothing lost.
+
+    What is struck sinks in by what it moves in 10 ms, so a blow may be seen in one step and must
+    be gone in the next.
+    """
     model, state = env.engine.model, env.engine.state
     generator = torch.Generator().manual_seed(0)
-    most_energy, most_depth = 0.0, 0.0
+    most_energy, depths, lasting = 0.0, [], []
+    some = slice(None, None, max(1, env.worlds // 32))
     for index in range(steps):
         action = 2.0 * torch.rand(env.worlds, 9, generator=generator) - 1.0
         step = env.step(action.to(env.device))
         assert torch.isfinite(step.final_obs.state).all()
         assert ((step.reward >= 0) & (step.reward <= 1)).all()
         most_energy = max(most_energy, float(kinetic_energy(model, state.qvel.cpu()).max()))
-        if index % 10 == 0:
-            some = state.qpos[:: max(1, env.worlds // 32)].cpu()
-            most_depth = max(most_depth, *(deepest(model, qpos) for qpos in some))
+        if index % 10 < 2:
+            depths.append([deepest(model, qpos) for qpos in state.qpos[some].cpu()])
+            if index % 10 == 1:
+                lasting.append(np.minimum(depths[-1], depths[-2]))
     env.check()
-    assert most_depth < 0.003
+    assert np.max(lasting) < 0.003
+    assert np.quantile(depths, 0.999) < 0.003
     # A block that falls from the highest that the arm can reach has less than this.
     assert most_energy < 1.0
     places = state.xpos[:, layout.OBJECT_BODIES[0] :].cpu()

@@ -9,7 +9,7 @@ import numpy as np
 from pureward.sim.engine import Limits
 from pureward.tasks.jaco.arm import add_arm
 from pureward.tasks.jaco.objects import add_objects
-from pureward.tasks.jaco.touching import RIM, TABLE, UNDRAWN, WALL, ghost, solid
+from pureward.tasks.jaco.touching import TABLE, WALL, ghost, solid
 
 TRAY = (0.15, 0.18)  # metres, half the tray's floor along x and y
 CAMERAS = ("front_left", "front_right")
@@ -21,7 +21,7 @@ LIMITS = Limits(contacts=40, constraints=192, iterations=12, line_search=8)
 _BASE = -0.42  # metres: the arm stands behind the tray, whose middle is the origin
 _WALL_HEIGHT = 0.045
 _WALL_LEAN = math.radians(30.0)  # outwards from the vertical
-_RIM_RADIUS = 0.006
+_WALL_THICKNESS = 0.016  # more than anything moves in a step
 _TRAY_COLOUR, _WALL_COLOUR = (0.93, 0.9, 0.82, 1.0), (0.75, 0.68, 0.55, 1.0)
 
 _CAMERA = (0.42, 0.38, 0.46)  # metres; the other one is its mirror image
@@ -84,44 +84,23 @@ def _add_table(scene: mujoco.MjSpec) -> None:
 
 
 def _add_wall(scene: mujoco.MjSpec, x: int, y: int) -> None:
-    """One leaning side of the tray.
-
-    Objects feel its plane, which goes on unseen above the rim: nothing gets out of reach. The
-    arm feels the rim only, so that it may come in from outside.
-    """
+    """One side of the tray, leaning outwards from the edge of its floor."""
     away, along = (TRAY[0], TRAY[1]) if x else (TRAY[1], TRAY[0])
-    run = _WALL_HEIGHT * math.tan(_WALL_LEAN)
-    slope, half = _WALL_HEIGHT / math.cos(_WALL_LEAN) / 2, along + run / 2
-    # Turned about the tray's edge from lying flat to leaning outwards.
+    up, half = _WALL_HEIGHT / math.cos(_WALL_LEAN) / 2, along + _WALL_HEIGHT / 2
+    # Turned about that edge from lying flat.
     turn = (math.pi / 2 - _WALL_LEAN) / 2
-    frame = scene.worldbody.add_frame(
+    edge = scene.worldbody.add_frame(
         pos=[x * away, y * away, 0.0],
         quat=[math.cos(turn), y * math.sin(turn), -x * math.sin(turn), 0.0],
     )
-    size = [slope, half, 0.002] if x else [half, slope, 0.002]
-    middle = [x * slope, y * slope, -0.002]
-    geoms = [
-        scene.worldbody.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1.0, 1.0, 0.1], group=UNDRAWN, **solid(WALL)
-        ),
-        scene.worldbody.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_BOX, pos=middle, size=size, rgba=_WALL_COLOUR, **ghost()
-        ),
-    ]
-    for geom in geoms:
-        geom.set_frame(frame)
-    corner = [x * (away + run), y * (away + run), _WALL_HEIGHT]
-    reach = [abs(y) * (along + run), abs(x) * (along + run), 0.0]
-    scene.worldbody.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_CAPSULE,
-        size=[_RIM_RADIUS, 0.0, 0.0],
-        fromto=[
-            *(a - b for a, b in zip(corner, reach, strict=True)),
-            *(a + b for a, b in zip(corner, reach, strict=True)),
-        ],
+    wall = scene.worldbody.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        pos=[x * up, y * up, -_WALL_THICKNESS / 2],
+        size=[up if x else half, half if x else up, _WALL_THICKNESS / 2],
         rgba=_WALL_COLOUR,
-        **solid(RIM),
+        **solid(WALL),
     )
+    wall.set_frame(edge)
 
 
 def _add_cameras(scene: mujoco.MjSpec) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 # Every part of the scene is of one kind, and each kind is a bit. Pairs that are not listed are
 # never tested: the arm's own neighbours, what is out of reach, what stands still.
-TABLE, WALL, RIM, OBJECT, HAND, LOWER_ARM, UPPER_ARM = (1 << bit for bit in range(7))
+TABLE, WALL, OBJECT, HAND, LOWER_ARM, UPPER_ARM = (1 << bit for bit in range(6))
 
 _TOUCHES = {
     OBJECT: TABLE | WALL | OBJECT | HAND | LOWER_ARM,
-    HAND: TABLE | RIM | HAND | UPPER_ARM,
-    LOWER_ARM: TABLE | RIM | UPPER_ARM,
+    HAND: TABLE | WALL | HAND | UPPER_ARM,
+    LOWER_ARM: TABLE | WALL | UPPER_ARM,
 }
 
 # Contacts as hard as steps of 10 ms allow, and grippy where the hand is one side of them
