@@ -53,7 +53,7 @@ class DiscriminatorConfig:
     """"logistic" as in the paper, or the bounded "sigmoid"."""
     failure_weight: float = 0.2
     """ρ, how much of the failure part known failures make up, where there are any."""
-    mixup_weight: float = 0.1
+    mixup_weight: float = 0.03
     """λ, the weight of the mixed frames in the variational risk."""
 
     def __post_init__(self) -> None:

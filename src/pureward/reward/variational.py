@@ -38,7 +38,7 @@ def vpu(
     *,
     mixed_logits: Tensor | None = None,
     mixed_shares: Tensor | None = None,
-    mixup_weight: float = 0.1,
+    mixup_weight: float = 0.03,
     prior: float | Tensor = 0.5,
     slack: float = 0.0,
     step_back: float = 1.0,
@@ -56,7 +56,7 @@ def vpu(
         unlabeled_logits: (m,) logits of the agent's states.
         mixed_logits: (k,) logits of μ·u + (1−μ)·p of the first k unlabeled and positives.
         mixed_shares: (k,) μ.
-        mixup_weight: λ, at least 0.
+        mixup_weight: λ, at least 0; too large, and Φ = 1 everywhere is the minimum in reach.
         prior: none is needed.
         slack: no part of it can be violated.
         step_back: likewise.
@@ -67,7 +67,7 @@ def vpu(
         raise InputError("vpu needs mixed_logits and mixed_shares, got none; see mixed_frames")
     mixed = checked_logits("mixed", mixed_logits)
     if not 0 <= mixup_weight < float("inf"):
-        raise InputError(f"mixup_weight must be finite and at least 0, got {mixup_weight}; try 0.1")
+        raise InputError(f"mixup_weight must be finite and at least 0, got {mixup_weight}; try 0.03")
     positive = -F.logsigmoid(p).mean()
     log_u = F.logsigmoid(u)
     negative = log_u.logsumexp(0) - float(np.log(len(u)))
