@@ -20,6 +20,7 @@ from pureward.tasks.jaco.layout import (
     place,
 )
 from pureward.tasks.jaco.objects import BLOCK
+from pureward.tasks.jaco.scene import TRAY
 
 # Angles of the fingers: tips 8.5 cm apart, and pressed together.
 _OPEN, _SHUT = 0.75, 1.4
@@ -48,7 +49,7 @@ class Move:
     steps: int = 0
     """Control steps that this move takes at least."""
     patience: int = 100
-    """Control steps after which the next move begins anyway."""
+    """Control steps after which the next move begins anyway; what is carried starts all over."""
 
 
 def _pick(body: int) -> tuple[Move, ...]:
@@ -65,8 +66,8 @@ _SCRIPTS = {
     "stack": (
         *_pick(RED),
         Move(above=0.16, grip=_SHUT, near=0.03),
-        Move(steer=RED, over=BLUE, above=_CARRY, grip=_SHUT, near=0.006, steps=10),
-        Move(steer=RED, over=BLUE, above=BLOCK + 0.001, grip=_SHUT, near=0.003, patience=40),
+        Move(steer=RED, over=BLUE, above=_CARRY, grip=_SHUT, near=0.006, steps=10, patience=80),
+        Move(steer=RED, over=BLUE, above=BLOCK + 0.001, grip=_SHUT, near=0.004, patience=40),
         Move(grip=_OPEN, steps=16, patience=16),
         Move(above=0.26, grip=_OPEN, patience=400),
     ),
@@ -97,7 +98,9 @@ class Scripted:
         patient = self._since < self._moves.patience[self.move]
         busy = self._since < self._moves.steps[self.move]
         onward = ((near & ~busy) | ~patient) & (self.move < self._moves.last)
-        self.move += onward
+        # Something carried that does not arrive is not well in hand: put it down, try again.
+        in_vain = ~patient & ~near & (self._moves.steer[self.move] != _TOOL_IS_STEERED)
+        self.move = torch.where(in_vain, 0, self.move + onward)
         self._since = torch.where(onward, 0, self._since + 1)
         twist = torch.cat([_limited(3.0 * self._error(), 0.30), self._turn()], dim=1)
         arm = _joint_speeds(state, twist)
@@ -213,6 +216,7 @@ def _closing_direction(state: State, body: int) -> Tensor:
     sides = torch.stack([flat, -flat], dim=1) * _FINGERTIP  # (worlds, ±, direction, 2)
     tips = state.xpos[:, None, None, body, :2] + sides
     gaps = tips[..., None, :] - state.xpos[:, None, None, others, :2]
-    room = torch.linalg.vector_norm(gaps, dim=-1).amin(dim=-1).amin(dim=1)
-    best = room.argmax(dim=1)
+    from_objects = torch.linalg.vector_norm(gaps, dim=-1).amin(dim=-1) - 0.7 * BLOCK
+    from_walls = (tips.new_tensor(TRAY) - tips.abs()).amin(dim=-1)
+    best = torch.minimum(from_objects, from_walls).amin(dim=1).argmax(dim=1)
     return flat[torch.arange(len(best), device=best.device), best]
