@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pureward.errors import InputError
-from pureward.reward.estimated import EstimatedPrior
+from pureward.reward.estimated import ESTIMATORS, EstimatedPrior
 from pureward.reward.prior import Evidence, parse_prior
 
 FRAMES = 40
@@ -80,6 +80,7 @@ def test_floor_is_held_with_a_warning():
         eta = prior(evidence(0, 100, apart=12.0))
     assert eta == 0.15
     assert latest(prior).value == 0.0
+    assert latest(prior).auc > 0.99
     assert "cannot tell which, so η is held at 0.15 or above" in latest(prior).warning
     prior(evidence(30, 70, apart=12.0))
     assert latest(prior).warning == ""
@@ -116,6 +117,27 @@ def test_a_foreign_state_is_refused(state):
 def test_a_state_outside_the_bounds_is_refused():
     with pytest.raises(InputError, match=r"must lie in \[0.1, 0.95\], got 0.99"):
         EstimatedPrior("bbe").load_state_dict({"value": 0.99, "begun": True})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("estimator", ["bbe", "vpu"])
+def test_the_host_waits_for_the_device_once(estimator):
+    """Everything up to the one read of the result runs where a wait is an error."""
+    known = evidence(20, 80)
+    on_device = Evidence(
+        **{name: part.cuda() for name, part in vars(known).items() if torch.is_tensor(part)}
+    )
+    prior = EstimatedPrior(estimator)
+    prior(on_device)  # compiles and allocates
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        samples = prior._samples(on_device)
+        ESTIMATORS[estimator](*samples)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    expected = EstimatedPrior(estimator)
+    expected(known)
+    assert latest(prior).value == pytest.approx(latest(expected).value, abs=1e-6)
 
 
 # The other estimators behind the same seam.
