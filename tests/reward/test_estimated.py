@@ -114,7 +114,15 @@ def test_a_foreign_state_is_refused(state):
         EstimatedPrior("bbe").load_state_dict(state)
 
 
+def test_a_state_rounded_to_float32_is_at_its_bound_still():
+    prior = EstimatedPrior("bbe", floor=0.7, start=0.8)
+    prior.load_state_dict({"value": torch.tensor(0.7).item(), "begun": True})
+    assert prior.value == 0.7
+
+
 def test_a_state_outside_the_bounds_is_refused():
+    with pytest.raises(InputError, match="got nan"):
+        EstimatedPrior("bbe").load_state_dict({"value": float("nan"), "begun": True})
     with pytest.raises(InputError, match=r"must lie in \[0.1, 0.95\], got 0.99"):
         EstimatedPrior("bbe").load_state_dict({"value": 0.99, "begun": True})
 

@@ -124,12 +124,14 @@ class EstimatedPrior:
                 f"an estimated prior's state holds value and begun, got {state!r}; "
                 "resume from another checkpoint"
             ) from None
-        if not self.floor <= value <= self.ceiling:
+        # A checkpoint may have kept it in float32.
+        kept = min(self.ceiling, max(self.floor, value))
+        if not abs(kept - value) < 1e-6:
             raise InputError(
                 f"an estimated prior must lie in [{self.floor}, {self.ceiling}], got {value}; "
                 "resume with the bounds the run began with"
             )
-        self.value, self.begun = value, begun
+        self.value, self.begun = kept, begun
 
     def _estimate(self, evidence: Evidence) -> Estimate:
         samples = self._samples(evidence)
