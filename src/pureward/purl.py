@@ -22,6 +22,7 @@ from torch import Tensor
 
 from pureward.agent.d4pg import D4PG, Batch
 from pureward.data.frames import FrameBank
+from pureward.data.memory import FrameMemory
 from pureward.data.replay import Replay
 from pureward.data.windows import Windows
 from pureward.errors import InputError
@@ -32,6 +33,9 @@ from pureward.reward.discriminator import Discriminator
 from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
 from pureward.reward.risk import Loss
+
+# One in so many of the newest frames is offered to the memory: neighbours are near copies.
+_REMEMBERED = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,10 @@ class PurlConfig:
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024
     """Cached scores brought up to date with each control step."""
+    memory: int = 0
+    """Frames kept as a sample of all the agent ever saw, for D; 0 for the replay alone."""
+    memory_share: float = 0.5
+    """Share of D's unlabeled frames that come from this memory."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """D and r_φ; the frames' shape is the environment's."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
@@ -72,6 +80,11 @@ class PurlConfig:
                 raise InputError(
                     f"reward.{name} must be at least 1, got {getattr(self, name)}; raise it"
                 )
+        if self.memory < 0 or not 0 < self.memory_share <= 1:
+            raise InputError(
+                "reward.memory must be at least 0 and reward.memory_share in (0, 1], got "
+                f"{self.memory} and {self.memory_share}; try 100000 and 0.5"
+            )
         if self.refreshed < 0 or self.labels not in ("fresh", "cached"):
             raise InputError(
                 "reward.labels must be 'fresh' or 'cached' and reward.refreshed at least 0, got "
@@ -88,6 +101,10 @@ class Adversary:
     """Demonstrations, or annotated episodes."""
     failures: FrameBank | None = None
     """Known failures, where the risk takes them."""
+    memory: FrameMemory | None = None
+    """A sample of the agent's whole experience, beside what the replay still holds."""
+    memory_share: float = 0.5
+    """Share of the unlabeled frames that are taken from it."""
     batch: int = 256
     """Frames of each kind in an update."""
 
@@ -128,16 +145,41 @@ class Purl:
         self._batch = batch
         self._generator = generator
 
+    def arrive(self) -> None:
+        """Take note of the newest step of every world."""
+        self.labels.arrive()
+        if self.adversary is not None and self.adversary.memory is not None:
+            newest = self.replay.newest_steps()
+            some = torch.randint(
+                len(newest),
+                (max(1, len(newest) // _REMEMBERED),),
+                generator=self._generator,
+                device=newest.device,
+            )
+            frames = self.replay.arrival_frames(newest[some])
+            self.adversary.memory.add(frames, self._generator)
+
     def discriminate(self) -> dict[str, Tensor]:
         """Update D on positives and unlabeled frames; returns metrics, on the device."""
         assert self.adversary is not None, "this method has no discriminator"
         batch, rng = self.adversary.batch, self._generator
         positive = self.adversary.positives.sample(batch, rng)
-        unlabeled = self.replay.sample_frames(batch, rng)
+        unlabeled = self.unlabeled(batch)
         if self.adversary.failures is None:
             return self.adversary.discriminator.update(positive, unlabeled)
         failures = self.adversary.failures.sample(batch, rng)
         return self.adversary.discriminator.update(positive, unlabeled, failures)
+
+    def unlabeled(self, count: int) -> Tensor:
+        """Draw frames of the agent: of the replay, and of all that was before it."""
+        adversary, rng = self.adversary, self._generator
+        if adversary is None or adversary.memory is None:
+            return self.replay.sample_frames(count, rng)
+        remembered = round(count * adversary.memory_share)
+        old = adversary.memory.sample(remembered, rng)
+        if remembered == count:
+            return old
+        return torch.cat([self.replay.sample_frames(count - remembered, rng), old])
 
     def improve(self, updates: int) -> dict[str, Tensor]:
         """Reward replayed steps and update the policy with them, several times.

@@ -31,6 +31,7 @@ REWARD = PurlConfig(
     model=RewardModelConfig(epochs=1, batch_size=128),
     labels="cached",
     refreshed=3,
+    memory=20,
 )
 
 
@@ -157,6 +158,7 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_p
         ({"prior": "1.5"}, r"inside \(0, 1\), got 1.5"),
         ({"reward": {"batch": 0}}, "reward.batch must be at least 1, got 0"),
         ({"reward": {"labels": "old"}}, "'fresh' or 'cached'"),
+        ({"reward": {"memory_share": 0.0}}, r"memory_share in \(0, 1\], got 20 and 0.0"),
     ],
 )
 def test_settings_that_cannot_run_are_refused_at_once(changes, sentence, data, tmp_path):

@@ -81,7 +81,7 @@ class Learner:
     def remember(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Keep one step of every world, and score it where scores are kept."""
         self.replay.add(obs, action, step)
-        self._run("arrive", self._arrive, self.reward.labels.tensors().values())
+        self._run("arrive", self._arrive, self.reward.remembered().values())
 
     def learn(self) -> None:
         """The updates that go with one control step."""
@@ -115,7 +115,7 @@ class Learner:
             **flattened("agent", self.agent.state_dict()),
             **flattened("reward", self.reward.tensors()),
             **flattened("replay", self.replay.state_dict() if kept else {}),
-            **flattened("labels", self.reward.labels.tensors() if kept else {}),
+            **flattened("remembered", self.reward.remembered() if kept else {}),
             **flattened("agent_meter", self._agent_meter.tensors()),
             **flattened("reward_meter", self._reward_meter.tensors()),
             "generator": self.generator.get_state(),
@@ -130,7 +130,7 @@ class Learner:
         self.reward.load_tensors(under("reward", saved))
         if self.config.save_replay:
             self.replay.load_state_dict(under("replay", saved))
-            _copy(self.reward.labels.tensors(), under("labels", saved))
+            _copy(self.reward.remembered(), under("remembered", saved))
         _copy(self._agent_meter.tensors(), under("agent_meter", saved))
         _copy(self._reward_meter.tensors(), under("reward_meter", saved))
         self.generator.set_state(saved["generator"].cpu())
@@ -139,7 +139,7 @@ class Learner:
         self._steps = int(saved["steps"])
 
     def _arrive(self) -> Tensor:
-        self.reward.labels.arrive()
+        self.purl.arrive()
         return self._agent_meter.tensors()["count"]
 
     def _discriminate(self) -> Tensor:

@@ -52,13 +52,13 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
     path = snapshot or kept[-1]
     try:
         with safe_open(path, framework="pt") as file:
-            sizes = {name: int(size) for name, size in file.metadata().items()}
+            sizes = [int(file.metadata()[name]) for name in ("state_size", "action_size")]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise InputError(
             f"policy {path} cannot be read ({error}); choose another of {run}/snapshots"
         ) from error
-    agent = D4PG(config.agent, **sizes, device=device)
+    agent = D4PG(config.agent, state_size=sizes[0], action_size=sizes[1], device=device)
     _load(agent, tensors, path)
     return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=agent.act)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
+from pureward.data.memory import FrameMemory
 from pureward.data.replay import Replay
 from pureward.env import BatchEnv
 from pureward.errors import InputError
@@ -64,6 +65,12 @@ class RunReward:
     def trained(self) -> list[Tensor]:
         """Tensors that an update of the discriminator changes."""
         return []
+
+    def remembered(self) -> dict[str, Tensor]:
+        """What is kept of the agent's steps besides the replay, by name."""
+        memory = None if self.adversary is None else self.adversary.memory
+        kept = {} if memory is None else {f"memory.{k}": v for k, v in memory.tensors().items()}
+        return kept | {f"labels.{name}": tensor for name, tensor in self.labels.tensors().items()}
 
     def generators(self) -> list[torch.Generator]:
         """Random generators that it draws from."""
@@ -123,6 +130,8 @@ class LearnedRunReward(RunReward):
                 discriminator=self._discriminator,
                 positives=data.train,
                 failures=failures if choice.takes_failures else None,
+                memory=_memory(config, network, device),
+                memory_share=config.reward.memory_share,
                 batch=config.reward.batch,
             )
         self._failures = failures
@@ -229,18 +238,36 @@ class LearnedRunReward(RunReward):
             return Evidence(progress=share_done)
         held_out = self._data.held_out
         assert held_out is not None, "checked before the run began"
-        steps = self._replay.sample(_ESTIMATED, self._generator).steps[:, 0]
+        unlabeled, unlabeled_episodes = self._scored_agent()
         positive, positive_episodes = self._scored(held_out)
         failure, failure_episodes = self._scored(self._data.failures if self._failures else None)
         return Evidence(
             progress=share_done,
             held_out_positive_logits=positive,
             held_out_episodes=positive_episodes,
-            unlabeled_logits=self._discriminator.logits(self._replay.arrival_frames(steps)),
-            unlabeled_episodes=self._replay.episodes(steps),
+            unlabeled_logits=unlabeled,
+            unlabeled_episodes=unlabeled_episodes,
             failure_logits=failure,
             failure_episodes=failure_episodes,
         )
+
+    def _scored_agent(self) -> tuple[Tensor, Tensor]:
+        """D's logits of agent frames in the mixture it learns from, and their episodes."""
+        assert self._discriminator is not None
+        assert self.adversary is not None
+        memory, rng = self.adversary.memory, self._generator
+        old = 0 if memory is None else round(_ESTIMATED * self.adversary.memory_share)
+        frames, episodes = [], []
+        if old < _ESTIMATED:
+            steps = self._replay.sample(_ESTIMATED - old, rng).steps[:, 0]
+            frames.append(self._replay.arrival_frames(steps))
+            episodes.append(self._replay.episodes(steps))
+        if memory is not None:
+            frames.append(memory.sample(old, rng))
+            # So few of so many: hardly two are of one episode.
+            episodes.append(-1 - torch.arange(old, device=self._replay.device))
+        logits = self._discriminator.logits(torch.cat(frames))
+        return logits, torch.cat(episodes)
 
     def _scored(self, bank: FrameBank | None) -> tuple[Tensor | None, Tensor | None]:
         """D's logits of some rows of a bank, and their episodes."""
@@ -262,6 +289,13 @@ def _network(config: RunConfig, replay: Replay) -> NetworkConfig:
     channels, height, width = replay.layout.frame_shape or (3, 64, 64)
     stacked = config.replay.frame_stack * channels
     return replace(config.reward.network, frame_channels=stacked, height=height, width=width)
+
+
+def _memory(config: RunConfig, network: NetworkConfig, device: torch.device) -> FrameMemory | None:
+    if config.reward.memory == 0:
+        return None
+    shape = network.frame_channels, network.height, network.width
+    return FrameMemory(config.reward.memory, shape, device)
 
 
 def _discriminator_config(

@@ -1,0 +1,50 @@
+"""The memory of the agent's whole experience: every frame offered is kept alike."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pureward.data.memory import FrameMemory
+
+
+def numbered(first: int, count: int) -> torch.Tensor:
+    """Frames that carry their own number, in base 256 over three channels."""
+    numbers = torch.arange(first, first + count)
+    digits = torch.stack([numbers // 65536, numbers // 256 % 256, numbers % 256], dim=1)
+    return digits.to(torch.uint8)[:, :, None, None]
+
+
+def kept(memory: FrameMemory) -> torch.Tensor:
+    digits = memory.tensors()["frames"][: memory.size, :, 0, 0].long()
+    return digits @ torch.tensor([65536, 256, 1])
+
+
+def filled(size: int, steps: int, each: int, seed: int = 0) -> FrameMemory:
+    memory, rng = FrameMemory(size, (3, 1, 1), "cpu"), torch.Generator().manual_seed(seed)
+    for step in range(steps):
+        memory.add(numbered(step * each, each), rng)
+    return memory
+
+
+@settings(max_examples=30, deadline=None)
+@given(size=st.integers(4, 40), steps=st.integers(1, 60), each=st.integers(1, 4))
+def test_it_holds_frames_that_were_offered_each_at_most_once(size, steps, each):
+    found = kept(filled(size, steps, each))[: steps * each]
+    assert found.unique().numel() == found.numel()
+    assert found.max() < steps * each
+    if steps * each <= size:
+        assert found.tolist() == list(range(steps * each))
+
+
+def test_early_and_late_frames_are_kept_alike():
+    size, steps, each = 50, 200, 5
+    found = torch.cat([kept(filled(size, steps, each, seed)) for seed in range(40)])
+    # 2000 frames over ten tenths of the stream: 200 expected of each, deviation 13.
+    counts = torch.histc(found.float(), bins=10, min=0, max=steps * each)
+    assert (counts - 200).abs().max() < 55
+
+
+def test_samples_come_from_what_is_there():
+    memory, rng = filled(30, 2, 5), torch.Generator().manual_seed(1)
+    drawn = memory.sample(500, rng)[:, 2, 0, 0]
+    assert drawn.unique().tolist() == list(range(10))
