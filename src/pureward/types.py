@@ -29,6 +29,6 @@ class Step:
     truncated: Tensor
     """Whether the time limit ended the episode, bool (worlds,): bootstrap there."""
     success: Tensor
-    """Whether the arrival state solves the task, bool (worlds,)."""
+    """Whether the task is solved, for as long as it asks (`Task.hold`), bool (worlds,)."""
     final_obs: Observation
     """The arrival state itself, before any reset; the same object as `obs` if none was."""
