@@ -12,7 +12,9 @@ from synthetic import course, write_card, write_run
 
 
 def drawn(axis) -> dict[str, np.ndarray]:
-    return {line.get_label(): line.get_xydata() for line in axis.get_lines()}
+    """The lines of the legend; those of single runs have names that begin with `_`."""
+    named = {line.get_label(): line.get_xydata() for line in axis.get_lines()}
+    return {label: course for label, course in named.items() if label[0] != "_"}
 
 
 @pytest.fixture
@@ -60,6 +62,8 @@ def test_a_line_for_each_method_and_a_dashed_one_for_the_expert(runs):
     assert got["nn-pugail"][-1].tolist() == [1000.0, 80.0]
     assert got["expert"][0][1] == 90.0
     assert len(axis.collections) == 1, "a band for two seeds, none for one"
+    assert len(axis.get_lines()) == 5, "and both seeds of it thinly"
+    assert axis.get_ylim()[1] < 100, "the axis is held to what was measured, not to the band"
 
 
 def test_seconds_on_the_axis(runs):

@@ -130,7 +130,7 @@ def _success_panels(runs: Sequence[History], by: By) -> Figure:
 
 
 def _draw(axis: Axes, line: Line, kind: str, name: str, by: By, label: str, colour: str) -> None:
-    """One mean with its band, of the runs that have measured it."""
+    """One mean with its band, and thinly the runs that have measured it."""
     column = "step" if by == "steps" else "seconds"
     courses = [run.series(kind, name, column) for run in line.runs]
     courses = [course for course in courses if len(course)]
@@ -140,6 +140,8 @@ def _draw(axis: Axes, line: Line, kind: str, name: str, by: By, label: str, colo
     marker = "o" if len(one.at) <= 30 else ""
     axis.plot(one.at, one.mean, color=colour, label=label, marker=marker, markersize=3)
     if one.half_width is not None:
+        for course in courses:
+            axis.plot(course[:, 0], course[:, 1], color=colour, linewidth=0.6, alpha=0.5)
         low, high = one.mean - one.half_width, one.mean + one.half_width
         axis.fill_between(one.at, low, high, color=colour, alpha=0.2, linewidth=0)
 
@@ -160,11 +162,21 @@ def _draw_expert(axis: Axes, runs: Sequence[History]) -> None:
 
 
 def _dress(axis: Axes, title: str, by: By) -> None:
+    _fit_to_lines(axis)
     axis.set_title(title, fontsize=10)
     axis.set_xlabel("env steps" if by == "steps" else "seconds of training")
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _fit_to_lines(axis: Axes) -> None:
+    """Hold the axis to what was measured: an interval of few seeds may be far wider."""
+    heights = [np.asarray(line.get_ydata(), dtype=float) for line in axis.lines]
+    measured = np.concatenate(heights) if heights else np.zeros(0)
+    if axis.get_autoscaley_on() and len(measured):
+        margin = 0.05 * (measured.max() - measured.min()) or 1.0
+        axis.set_ylim(measured.min() - margin, measured.max() + margin)
 
 
 def _add_legend(figure: Figure) -> None:
