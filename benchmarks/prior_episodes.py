@@ -54,7 +54,7 @@ def gap(pool: Pool, device: str, resamplings: int) -> dict[str, list[list[dict]]
     }
 
 
-#: What else can be chosen: (prior, λ of vpu). Failures known in advance leave room up to a share.
+#: What else can be chosen: (prior, λ of vpu). Failures known in advance leave too few for lower shares.
 OTHERS = (("bbe", 0.03), ("acc", 0.03), ("vpu", 0.03), ("vpu", 0.1), ("vpu", 0.3))
 OTHERS_SHARES = (0.3, 0.7)
 
@@ -64,7 +64,9 @@ def others(pool: Pool, device: str, resamplings: int) -> list[dict]:
     rows = []
     for (name, weight), share in product(OTHERS, OTHERS_SHARES):
         for seed in range(resamplings):
-            phase = Phase(share, SCALES[device].updates)
+            phase = Phase(
+                share, 2 * SCALES[device].updates
+            )  # Φ itself must settle, not its order alone
             options = {"prior_name": name, "mixup_weight": weight}
             told = course(pool, [phase], device=device, seed=seed, **options)
             rows.append(options | {"seed": seed} | told[-1])
