@@ -54,7 +54,7 @@ class PurlConfig:
     """β, how far below zero a minibatch may bring the negative risk (Table 2)."""
     loss: Loss = "logistic"
     """Loss of D: "logistic" as in the paper, or the bounded "sigmoid"."""
-    ceiling: float = 3.0
+    ceiling: float = 1.0
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
     gate: Gate = "hard"
     """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""

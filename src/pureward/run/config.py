@@ -29,6 +29,8 @@ class RunConfig:
     # The command line asks for the task first, apart from the settings that depend on it.
     task: Annotated[str, tyro.conf.Suppress] = "walker"
     """A name that `pureward tasks` lists."""
+    distractors: str = ""
+    """Shape of what is not the task's, where it has such: "cube" or "cuboid"; "" is its own."""
     method: str = "truth"
     """Where rewards come from; "truth" is the task's own."""
     demonstrations: str = ""
@@ -91,7 +93,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is built."""
-        find_task(self.task)
+        find_task(self.task).variant(self.distractors or None)
         self._check_reward()
         least = {
             **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),

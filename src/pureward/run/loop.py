@@ -81,10 +81,15 @@ class _Run:
             seed=config.seed,
             cameras=config.needs_frames,
             stagger=True,
+            distractors=config.distractors or None,
         )
         self.learner = Learner(config, self.env)
         self.judge = make(
-            config.task, config.evaluate_episodes, config.device, cameras=config.needs_frames
+            config.task,
+            config.evaluate_episodes,
+            config.device,
+            cameras=config.needs_frames,
+            distractors=config.distractors or None,
         )
         self.obs = self.env.reset()
         self.control_steps = 0
@@ -225,7 +230,13 @@ class _Run:
         self.log.write("eval", self.env_steps, values)
         bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
         if self.config.videos:
-            stage = make(self.config.task, _FILMED_WORLDS, self.config.device, cameras=True)
+            stage = make(
+                self.config.task,
+                _FILMED_WORLDS,
+                self.config.device,
+                cameras=True,
+                distractors=self.config.distractors or None,
+            )
             path = self.directory.videos / f"step-{self.env_steps:012d}.mp4"
             film(stage, greedy, path, seed=self.config.seed)
 

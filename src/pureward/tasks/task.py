@@ -48,8 +48,12 @@ class Task:
 
     def model(self, distractors: str | None = None) -> mujoco.MjModel:
         """Compile the task's own model, or the variant with those distractors."""
+        return self.variant(distractors)()
+
+    def variant(self, distractors: str | None) -> Callable[[], mujoco.MjModel]:
+        """What compiles the model with those distractors, or a sentence that it has none."""
         if distractors is None:
-            return self.build()
+            return self.build
         if not self.variants:
             raise InputError(
                 f"task {self.name!r} has no distractors, got {distractors!r}; "
@@ -59,7 +63,7 @@ class Task:
             raise InputError(
                 f"unknown distractors {distractors!r}; choose from {sorted(self.variants)}"
             )
-        return self.variants[distractors]()
+        return self.variants[distractors]
 
     def control_step(self, model: mujoco.MjModel) -> float:
         """Seconds of one control step."""
