@@ -153,7 +153,7 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_p
     [
         ({"demonstrations": ""}, "method 'nn-pugail' needs demonstrations, got ''; pass --demon"),
         ({"annotations": "x"}, "'nn-pugail' takes no annotations, got 'x'; leave --annotations"),
-        ({"reward": {"ceiling": 3.0}}, "reach 300 at γ = 0.99, and the critic ends at 100; set agent"),
+        ({"reward": {"ceiling": 3.0}}, "reach 300 at γ = 0.99, and the critic ends at 100; set"),
         ({"prior": "return:0.1:0.7:0:900"}, "which a learned reward must not see; use linear"),
         ({"prior": "1.5"}, r"inside \(0, 1\), got 1.5"),
         ({"reward": {"batch": 0}}, "reward.batch must be at least 1, got 0"),
