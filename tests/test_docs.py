@@ -1,9 +1,21 @@
 """Every Python block in the README and the docs runs."""
 
 import re
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+import pureward
+from pureward.purl import PurlConfig
+from pureward.reward.network import NetworkConfig
+from pureward.reward.regression import RewardModelConfig
+from pureward.run import presets
+from pureward.run.collect import collect
+
+sys.path.insert(0, str(Path(__file__).parent / "run"))
+from tiny import tiny
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -13,9 +25,38 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
 
 
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory) -> Path:
+    """What a reader has: `demos` and `rated`, here of a policy that has learned nothing."""
+    folder = tmp_path_factory.mktemp("data")
+    pureward.train(tiny(folder / "run", env_steps=80))
+    for name, stages in (("demos", False), ("rated", True)):
+        how_many = {"episodes": 2, "held_out": 1, "failures": 1, "frames": True}
+        collect("reach", folder / "run", folder / name, **how_many, stages=stages, device="cpu")
+    return folder
+
+
+@pytest.fixture
+def short_runs(monkeypatch, tmp_path):
+    """Presets of `reach` that take seconds; the code on the pages stays as it is."""
+    small = replace(
+        tiny(tmp_path), env_steps=96, evaluate_every=0, evaluate_episodes=1, save_replay=False
+    )
+    reward = PurlConfig(
+        batch=4,
+        network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
+        model=RewardModelConfig(epochs=1),
+    )
+    monkeypatch.setitem(presets.PRESETS, ("reach", "fast"), small)
+    monkeypatch.setitem(presets._LEARNED, ("reach", "fast"), {"reward": reward})
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.name)
-def test_the_code_on_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+def test_the_code_on_a_page_runs_from_top_to_bottom(
+    page, datasets, short_runs, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").symlink_to(datasets)
     names: dict = {}
     for number, block in enumerate(blocks(page), start=1):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)
@@ -26,3 +67,8 @@ def test_links_between_pages_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert missing == []
+
+
+def test_the_quick_starts_are_short():
+    for block in blocks(ROOT / "README.md"):
+        assert len([line for line in block.splitlines() if line.strip()]) < 15
