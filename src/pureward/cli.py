@@ -335,6 +335,58 @@ def demo(out: Path = Path("demo")) -> None:
     print(f"Look at {out}/random/walker.png; compare {out}/random/reach.mp4 with {out}/expert/.")
 
 
+def reproduce(
+    figure: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FIGURE")],
+    task: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    seeds: int = 5,
+    budget: float = 0.0,
+    dry_run: bool = False,
+    out: Path = Path("runs/paper"),
+    at_once: int = 0,
+    device: str = "auto",
+) -> None:
+    """Reproduce a figure of the paper: runs, picture, table, and whether its claims hold.
+
+    What is finished is not run again, what was interrupted goes on, what fails is told and the
+    rest is done. For example: pureward reproduce imitation --task walker --seeds 3 --dry-run
+
+    Args:
+        figure: imitation, imitation-prior, overfitting, supervised, supervised-prior, hacking or
+            domain-gap.
+        task: tasks to draw it for, if not the paper's.
+        methods: of the figure's, if not all.
+        seeds: runs of each line.
+        budget: minutes for everything; runs that are then stopped go on at the next call.
+        dry_run: list the runs with time and memory, and run nothing.
+        out: folder for runs, picture and table.
+        at_once: runs that share a GPU, or the cores; by default one a GPU, or one a core.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+    """
+    from pureward.paper.estimate import estimate, told
+    from pureward.paper.figures import find_figure
+    from pureward.paper.plan import make_plan
+    from pureward.paper.reproduce import reproduce as run
+    from pureward.paper.sweep import local_executor
+
+    plan = make_plan(
+        find_figure(figure), out=out, tasks=task, seeds=seeds, methods=methods, device=device
+    )
+    executor = local_executor(device, at_once)
+    if dry_run:
+        print(told(plan, estimate(plan, device), executor.at_once, device))
+        return
+    done = run(plan, executor, budget_minutes=budget, device=device)
+    for row in done.claims:
+        print(f"{row['outcome']}: {row['claim']} [{row['task']}: {row['numbers']}]")
+    print("\n".join(f"  {path}" for path in done.files))
+    if done.stopped:
+        print(f"{len(done.stopped)} steps were out of time; call again to go on")
+    if done.failed:
+        names = "; ".join(f"{one.job.out} {one.state}: {one.said}" for one in done.failed)
+        raise TrainingError(f"{len(done.failed)} steps were not done ({names})")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends in one sentence and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -351,6 +403,7 @@ def main(arguments: list[str] | None = None) -> None:
             "evaluate": evaluate,
             "probe": probe,
             "plot": plot,
+            "reproduce": reproduce,
             "demo": demo,
         }
         tyro.extras.subcommand_cli_from_dict(

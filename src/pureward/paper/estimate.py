@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan will take: time by rates that were measured, memory by the size of the replay."""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from pureward.data.layout import Layout, readable
+from pureward.env import find_device, make
+from pureward.history import read_history
+from pureward.paper.plan import Plan, Step
+from pureward.reading import trained_for
+from pureward.reward.methods import method_named
+from pureward.run.config import RunConfig
+from pureward.tasks import find_task
+from pureward.work.training import Training, wall_seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """How fast a run was, its start, evaluations and reward model included."""
+
+    steps_per_second: float
+    source: str
+    """Where it was measured."""
+
+
+_H200 = "NVIDIA H200"
+# By task, kind of reward and machine. Nothing is guessed: what is not here is unknown.
+RATES: dict[tuple[str, str, str], Rate] = {
+    ("walker", "truth", _H200): Rate(
+        steps_per_second=153_000, source="results/expert/expert.json, one at a time"
+    ),
+    ("walker", "imitation", _H200): Rate(
+        steps_per_second=19_300, source="results/walker/imitation.json, nine at once"
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a step will take."""
+
+    step: Step
+    done: bool
+    seconds: float | None
+    """None where nobody has measured it."""
+    source: str
+    bytes: int
+    """Of the replay, and with it of nearly everything."""
+
+
+def estimate(plan: Plan, device: str) -> list[Estimate]:
+    """Estimate every step of a plan on this machine."""
+    machine = _machine(device)
+    rates = _measured_here(plan)
+    return [_estimate(step, machine, rates) for step in plan.steps]
+
+
+def told(plan: Plan, estimates: Sequence[Estimate], at_once: int, device: str) -> str:
+    """A table of all steps, the totals, and whether processes can share a GPU well."""
+    lines = [f"{'step':44} {'env steps':>12} {'replay':>10} {'time':>10}  measured in"]
+    for one in estimates:
+        name = str(one.step.out.relative_to(plan.out))
+        steps = f"{one.step.config.env_steps:,}" if isinstance(one.step, Training) else "–"
+        memory = readable(one.bytes) if one.bytes else "–"
+        time = "done" if one.done else _clock(one.seconds)
+        lines.append(f"{name:44} {steps:>12} {memory:>10} {time:>10}  {one.source}")
+    left = [one for one in estimates if not one.done]
+    known = sum(one.seconds for one in left if one.seconds is not None)
+    unknown = sum(one.seconds is None for one in left)
+    total = f"{len(left)} of {len(estimates)} steps are left: {_clock(known / at_once)}"
+    total += f" with {at_once} at once, if they do not slow each other"
+    total += f", and {unknown} of unknown length" if unknown else ""
+    largest = sorted((one.bytes for one in left), reverse=True)[:at_once]
+    lines += [total, f"replays of the {len(largest)} largest together: {readable(sum(largest))}"]
+    if find_device(device).type == "cuda":
+        lines.append(_mps_told())
+    return "\n".join(lines)
+
+
+def mps_runs() -> bool:
+    """Whether NVIDIA's multi-process service is at work, so that processes share a GPU well."""
+    folder = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
+    try:
+        os.kill(int((folder / "nvidia-cuda-mps-control.pid").read_text()), 0)
+    except PermissionError:
+        return True  # somebody else's
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _mps_told() -> str:
+    if mps_runs():
+        return "NVIDIA MPS is running: processes share a GPU at the same time"
+    return (
+        "NVIDIA MPS is not running: processes would take turns on a GPU; "
+        "start it with `nvidia-cuda-mps-control -d`"
+    )
+
+
+def _estimate(step: Step, machine: str, rates: dict[tuple[str, str], Rate]) -> Estimate:
+    if not isinstance(step, Training):
+        # Data takes seconds beside runs of minutes, and is not counted.
+        return Estimate(step=step, done=step.finished(), seconds=0.0, source="", bytes=0)
+    config = step.config
+    method = method_named(config.method)
+    rate = rates.get((config.task, config.method))
+    if rate is None and method.members == 1:  # fitting an ensemble takes its own time
+        rate = RATES.get((config.task, method.reward, machine))
+    seconds = None if rate is None else config.env_steps / rate.steps_per_second
+    if config.budget_seconds and seconds is not None:
+        seconds = min(seconds, config.budget_seconds)
+    return Estimate(
+        step=step,
+        done=step.finished(),
+        seconds=seconds,
+        source="" if rate is None else rate.source,
+        bytes=replay_bytes(config),
+    )
+
+
+def replay_bytes(config: RunConfig) -> int:
+    """Bytes of a run's replay."""
+    states, actions = _sizes(config.task)
+    frames = (3 * len(find_task(config.task).cameras), 64, 64) if config.needs_frames else None
+    return Layout(
+        rows=config.replay.capacity // config.worlds,
+        worlds=config.worlds,
+        horizon=find_task(config.task).horizon,
+        state_size=states,
+        action_size=actions,
+        frame_shape=frames,
+    ).bytes
+
+
+@cache
+def _sizes(task: str) -> tuple[int, int]:
+    env = make(task, 1, "cpu")
+    return env.state_size, env.action_size
+
+
+def _measured_here(plan: Plan) -> dict[tuple[str, str], Rate]:
+    """Rates of the runs that are there already, by task and method."""
+    found: dict[tuple[str, str], Rate] = {}
+    for step in plan.steps:
+        if isinstance(step, Training) and step.finished():
+            seconds = wall_seconds(step.out)
+            if seconds > 0:
+                steps, _ = trained_for(read_history(step.out))
+                rate = Rate(steps_per_second=steps / seconds, source=str(step.out))
+                found[step.config.task, step.config.method] = rate
+    return found
+
+
+def _machine(device: str) -> str:
+    place = find_device(device)
+    return torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu"
+
+
+def _clock(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    if math.isclose(seconds, 0.0):
+        return "–"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

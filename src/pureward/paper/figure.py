@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure of the paper is: lines, tasks, a picture, and what the paper says of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pureward.paper.claims import Claim
+
+Picture = Literal["curves", "success", "prior", "error", "strips", "gap"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A line of a figure: a method, and settings on top of the task's preset."""
+
+    method: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What it is called in tables and claims; settings that all lines share are left out."""
+        prior = self.settings.get("prior")
+        return self.method if prior is None else f"{self.method}, η {prior}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure of the paper."""
+
+    name: str
+    shows: str
+    tasks: tuple[str, ...]
+    """The tasks that the paper shows it for."""
+    variants: tuple[Variant, ...]
+    picture: Picture
+    """Which function of `draw` makes it."""
+    claims: tuple[Claim, ...]
+
+    def claims_for(self, task: str) -> list[Claim]:
+        """The claims that are made for a task; of a task that the paper has not, all of them."""
+        return [claim for claim in self.claims if task in claim.tasks or task not in self.tasks]

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runs of a figure measured, seed by seed, and the means and intervals over seeds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import stdtrit
+
+from pureward.history import History
+from pureward.verdict import LATE, late_numbers
+
+
+class UnmeasuredError(Exception):
+    """A number is asked for that no run has measured; says which."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """A mean over seeds with its 95% interval (Student's t)."""
+
+    value: float
+    half_width: float | None
+    """None of a single seed, which says nothing of its spread."""
+    seeds: int
+
+    def told(self, digits: int = 1) -> str:
+        """The mean and its interval, for people."""
+        spread = "" if self.half_width is None else f" ± {self.half_width:.{digits}f}"
+        return f"{self.value:.{digits}f}{spread}"
+
+
+def mean_of(values: np.ndarray) -> Mean:
+    """The mean of one value a seed."""
+    count = len(values)
+    half = None
+    if count > 1:
+        half = float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / np.sqrt(count))
+    return Mean(value=float(values.mean()), half_width=half, seeds=count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Runs that differ in their seed only: a line of a figure on one task."""
+
+    task: str
+    label: str
+    """The method, and its settings where they are not the preset's."""
+    runs: Sequence[History]
+
+    def late(self, name: str) -> np.ndarray:
+        """A metric of each seed, the mean over the last quarter of its run."""
+        return self._each(name, late_numbers)
+
+    def early(self, name: str) -> np.ndarray:
+        """A probed metric of each seed, the mean over the first quarter of its run."""
+        courses = [run.series("probe", name) for run in self.runs]
+        courses = [course for course in courses if len(course)]
+        firsts = [course[course[:, 0] <= LATE * course[-1, 0]] for course in courses]
+        # Probes may be rare: where none is early the first stands for the beginning.
+        chosen = [first if len(first) else c[:1] for first, c in zip(firsts, courses, strict=True)]
+        return self._known(name, [float(course[:, 1].mean()) for course in chosen])
+
+    def returns(self) -> np.ndarray:
+        """The greedy true return of each seed over the last quarter of its run."""
+        judged = [run for run in self.runs if len(run.series("eval", "return"))]
+        return self._known("return", [late_numbers(run.rows)["return"] for run in judged])
+
+    def best(self) -> np.ndarray:
+        """The best greedy evaluation of each seed."""
+        return self._each("return/best", late_numbers)
+
+    def ways(self) -> np.ndarray:
+        """How far each seed has come from the return of failures to the expert's."""
+        expert, failure = self.runs[0].expert, self.runs[0].failure or 0.0
+        if expert is None or expert <= failure:
+            raise UnmeasuredError(f"an expert's return on {self.task}")
+        return (self.returns() - failure) / (expert - failure)
+
+    def area(self, span: tuple[float, float]) -> np.ndarray:
+        """The mean height of each seed's curve of greedy returns over a span of env steps."""
+        courses = [run.series("eval", "return") for run in self.runs]
+        return self._known("return", [_height(course, span) for course in courses if len(course)])
+
+    def trained(self) -> tuple[np.ndarray, np.ndarray]:
+        """Env steps and seconds of training of each seed."""
+        judged = [run.series("eval", "return", "seconds")[-1:, 0] for run in self.runs]
+        steps = [run.series("eval", "return")[-1:, 0] for run in self.runs]
+        return np.concatenate([*steps, []]), np.concatenate([*judged, []])
+
+    def _each(self, name: str, summary) -> np.ndarray:
+        told = [summary(run.rows) for run in self.runs]
+        return self._known(name, [numbers[name] for numbers in told if name in numbers])
+
+    def _known(self, name: str, values: list[float]) -> np.ndarray:
+        if not values:
+            raise UnmeasuredError(f"{name} of {self.label} on {self.task}")
+        return np.array(values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """All that a figure's runs have measured."""
+
+    groups: Sequence[Group]
+    watched: Mapping[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    """Returns of episodes that were played for a picture, by task and what they are of."""
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks with runs, in order."""
+        return list(dict.fromkeys(group.task for group in self.groups))
+
+    def of(self, task: str) -> list[Group]:
+        """The groups of a task."""
+        return [group for group in self.groups if group.task == task]
+
+    def group(self, task: str, label: str) -> Group:
+        """The runs of a line, or a sentence that there are none."""
+        for group in self.of(task):
+            if group.label == label:
+                return group
+        raise UnmeasuredError(f"{label} on {task}")
+
+    def span(self, task: str) -> tuple[float, float]:
+        """The env steps over which every run of a task has been evaluated."""
+        runs = [run for group in self.of(task) for run in group.runs]
+        courses = [course for run in runs if len(course := run.series("eval", "return"))]
+        if not courses:
+            raise UnmeasuredError(f"any return on {task}")
+        first = max(course[0, 0] for course in courses)
+        return first, max(first, min(course[-1, 0] for course in courses))
+
+
+def _height(course: np.ndarray, span: tuple[float, float]) -> float:
+    """Area under a course divided by the span's length."""
+    first, last = span
+    if last <= first:
+        return float(np.interp(first, course[:, 0], course[:, 1]))
+    inside = course[(course[:, 0] > first) & (course[:, 0] < last), 0]
+    at = np.concatenate([[first], inside, [last]])
+    return float(np.trapezoid(np.interp(at, course[:, 0], course[:, 1]), at) / (last - first))

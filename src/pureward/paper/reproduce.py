@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A figure from nothing to a picture, a table, and what became of the paper's claims."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import pureward
+from pureward.env import find_device
+from pureward.errors import InputError, TrainingError
+from pureward.history import History, read_history
+from pureward.paper.draw import DRAW
+from pureward.paper.figure import Figure
+from pureward.paper.hacking import Watched, draw_watched, watch
+from pureward.paper.numbers import Group, Results, UnmeasuredError
+from pureward.paper.plan import Plan
+from pureward.paper.sweep import carry_out
+from pureward.paper.table import judged, write_table
+from pureward.picture import save_figure
+from pureward.work.jobs import Ending, Executor
+from pureward.work.training import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduced:
+    """What `reproduce` wrote and found."""
+
+    files: list[Path]
+    """The picture as PNG and PDF, if there was anything to draw, and the table."""
+    claims: list[dict[str, str]]
+    """Claim, task, rule, outcome and numbers of each."""
+    endings: list[Ending]
+    """What became of each step."""
+
+    @property
+    def failed(self) -> list[Ending]:
+        """Steps that went wrong, and those that could not begin without them."""
+        return [ending for ending in self.endings if ending.state in ("failed", "blocked")]
+
+    @property
+    def stopped(self) -> list[Ending]:
+        """Steps that were out of time; called again, they go on."""
+        return [ending for ending in self.endings if ending.state == "stopped"]
+
+
+def reproduce(
+    plan: Plan, executor: Executor, *, budget_minutes: float = 0.0, device: str = "auto"
+) -> Reproduced:
+    """Do what is left of a figure's plan, then draw it and hold the paper's claims against it.
+
+    Args:
+        plan: of the figure.
+        executor: who does the steps.
+        budget_minutes: for all steps together; 0 sets no limit.
+        device: for episodes that are played for a picture.
+    """
+    endings = carry_out(plan, executor, budget_minutes=budget_minutes)
+    results = read_results(plan)
+    if not results.groups:
+        told = [f"{e.job.out} {e.state}: {e.said}" for e in endings if not e.well]
+        raise TrainingError(f"no run of {plan.figure.name} has begun ({'; '.join(told)})")
+    watched = _watch(plan, device) if plan.figure.picture == "strips" else []
+    results = replace(
+        results,
+        watched={(one.task, name): got for one in watched for name, got in one.returns.items()},
+    )
+    stem = plan.out / _stem(plan)
+    files = _draw(plan.figure, results, watched, stem)
+    write_table(stem, plan.figure, results, _facts(plan, endings, device))
+    return Reproduced(
+        files=[*files, stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.json")],
+        claims=judged(plan.figure, results),
+        endings=endings,
+    )
+
+
+def read_results(plan: Plan) -> Results:
+    """All runs of a plan that have begun, finished or not."""
+    groups = []
+    for (task, label), paths in plan.runs.items():
+        runs = [_history(plan, task, path) for path in paths if (path / "config.json").exists()]
+        runs = [run for run in runs if run.rows]
+        if runs:
+            groups.append(Group(task=task, label=label, runs=runs))
+    return Results(groups=groups)
+
+
+def _history(plan: Plan, task: str, path: Path) -> History:
+    """A run, measured against the same expert whatever it learned from."""
+    card = plan.demonstrations(task) / "card.json"
+    splits: dict[str, Any] = json.loads(card.read_text())["splits"] if card.exists() else {}
+    return replace(
+        read_history(path),
+        expert=splits.get("train", {}).get("return_mean"),
+        failure=splits.get("failure", {}).get("return_mean"),
+    )
+
+
+def _watch(plan: Plan, device: str) -> list[Watched]:
+    """The first seed of each task on which both rewards are there."""
+    watched = []
+    for task in plan.tasks:
+        pairs = zip(
+            plan.runs.get((task, "prl"), ()), plan.runs.get((task, "nn-purl"), ()), strict=True
+        )
+        there = [pair for pair in pairs if all((run / "reward").exists() for run in pair)]
+        if there:
+            watched.append(watch(task, *there[0], device))
+    return watched
+
+
+def _draw(figure: Figure, results: Results, watched: Sequence[Watched], stem: Path) -> list[Path]:
+    try:
+        if figure.picture == "strips":
+            canvas = draw_watched(list(watched))
+        else:
+            canvas = DRAW[figure.picture](results)
+    except (UnmeasuredError, InputError) as error:
+        print(f"  no picture: {error}")
+        return []
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
+    for path in paths:
+        save_figure(canvas, path)
+    return paths
+
+
+def _stem(plan: Plan) -> str:
+    """The figure's name, with the tasks where they are not the paper's."""
+    own = plan.tasks == plan.figure.tasks
+    return plan.figure.name if own else "-".join([plan.figure.name, *plan.tasks])
+
+
+def _facts(plan: Plan, endings: Sequence[Ending], device: str) -> dict[str, Any]:
+    place = find_device(device)
+    runs = [e for e in endings if isinstance(e.job, Training) and e.job.after]
+    return {
+        "pureward": pureward.__version__,
+        "torch": torch.__version__,
+        "machine": torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU",
+        "runs finished": sum(e.well for e in runs),
+        "runs not finished": [str(e.job.out) for e in runs if not e.well],
+    }

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does the steps of a plan: within a budget, told line by line, whatever fails on the way."""
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from pureward.env import find_device
+from pureward.errors import InputError
+from pureward.paper.plan import Plan
+from pureward.work.jobs import Ending, Executor, Job, work_off
+from pureward.work.processes import LocalProcesses
+from pureward.work.training import Training
+
+#: Share of a budget that experts may take; what they leave is the runs'.
+EXPERTS = 0.25
+
+
+def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) -> list[Ending]:
+    """Do what is left of a plan; returns what became of each step.
+
+    Args:
+        plan: of a figure.
+        executor: who does the steps.
+        budget_minutes: for everything together; 0 sets no limit. Runs that are stopped by it can
+            be resumed, and have measured what they have.
+    """
+    if budget_minutes < 0:
+        raise InputError(f"budget must be at least 0 minutes, got {budget_minutes}; raise it")
+    left = [step for step in plan.steps if not step.finished()]
+    runs = sum(isinstance(step, Training) and bool(step.after) for step in left)
+    budget = None
+    if budget_minutes:
+        budget = Budget(60.0 * budget_minutes, runs=runs, at_once=executor.at_once)
+    return work_off(plan.steps, executor, _Told(plan.out, len(left), budget))
+
+
+def local_executor(device: str, at_once: int = 0) -> LocalProcesses:
+    """Processes of this machine: one a GPU, or one a core where there is none.
+
+    Args:
+        device: of the runs.
+        at_once: processes that share a GPU, or the cores; 0 is one a GPU, or one a core.
+    """
+    if at_once < 0:
+        raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
+    cores = len(os.sched_getaffinity(0))
+    if find_device(device).type == "cpu":
+        places: Sequence[str | None] = (None,) * (at_once or cores)
+    elif ":" in device:  # a GPU that was named keeps its number
+        places = (None,) * (at_once or 1)
+    else:
+        places = [gpu for _ in range(at_once or 1) for gpu in visible_gpus()]
+    return LocalProcesses(places=places, threads=max(1, cores // len(places)))
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(n) for n in range(torch.cuda.device_count())]
+
+
+class Budget:
+    """Time for a plan, dealt out evenly: runs that are to be compared get the same."""
+
+    def __init__(
+        self, seconds: float, *, runs: int, at_once: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin to count.
+
+        Args:
+            seconds: for everything.
+            runs: how many are left, experts not counted.
+            at_once: how many of them are at work beside each other.
+            now: the clock.
+        """
+        self._seconds, self._now = seconds, now
+        self._end = now() + seconds
+        self._left, self._at_once = runs, at_once
+        self._share = math.inf
+
+    def for_expert(self) -> float:
+        """Seconds of an expert that begins now."""
+        return min(EXPERTS * self._seconds, self._end - self._now())
+
+    def for_run(self) -> float:
+        """Seconds of a run that begins now; never more than the first one was given."""
+        rounds = math.ceil(self._left / self._at_once)
+        self._left -= 1
+        # A last, smaller round has the same time as the others: an even share is a fair one.
+        self._share = min(self._share, (self._end - self._now()) / max(1, rounds))
+        return self._share
+
+
+@dataclass
+class _Told:
+    """A line at the beginning and at the end of each step."""
+
+    out: Path
+    total: int
+    budget: Budget | None
+    begun: dict[Path, float] = field(default_factory=dict)
+    ended: int = 0
+
+    def begin(self, job: Job) -> Job | None:
+        if self.budget is not None and isinstance(job, Training):
+            seconds = self.budget.for_run() if job.after else self.budget.for_expert()
+            if seconds < 1.0:
+                return None
+            job = job.within(seconds)
+        self.begun[job.out] = time.monotonic()
+        print(f"  begin {self._name(job)}", flush=True)
+        return job
+
+    def look(self, job: Job) -> None:
+        pass
+
+    def end(self, ending: Ending) -> None:
+        if ending.state == "found":
+            return
+        self.ended += 1
+        took = ""
+        if ending.job.out in self.begun:
+            took = f" after {time.monotonic() - self.begun[ending.job.out]:.0f} s"
+        said = "" if ending.well else f": {ending.said}"
+        name = self._name(ending.job)
+        print(f"  [{self.ended}/{self.total}] {name} {ending.state}{took}{said}", flush=True)
+
+    def _name(self, job: Job) -> str:
+        return str(job.out.relative_to(self.out))

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that need each other, several at once: what waits, what is at work, what became of it.
+
+Who does a job is an `Executor`. `LocalProcesses` ships; one for a cluster (Ray, SLURM) is a class
+with `at_once` and `start`, and needs the jobs' folders where this process sees them too.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pureward.errors import TrainingError
+
+_LOOK_EVERY = 0.5  # seconds between looks at how the work stands
+
+Result = Literal["finished", "stopped", "failed"]
+
+
+class Job(Protocol):
+    """Work that leaves a folder; doing it again goes on from where it was left."""
+
+    @property
+    def out(self) -> Path:
+        """The folder."""
+        ...
+
+    @property
+    def log(self) -> Path:
+        """Where what it prints goes."""
+        ...
+
+    @property
+    def after(self) -> Sequence[Path]:
+        """Folders of other jobs that must be there first."""
+        ...
+
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        ...
+
+    def run(self) -> bool:
+        """Do it, in this process; whether it came to its end. A failure is raised."""
+        ...
+
+
+class Handle(Protocol):
+    """A job that was started."""
+
+    def running(self) -> bool:
+        """Whether it is still at work."""
+        ...
+
+    def ended(self) -> Result:
+        """How it ended."""
+        ...
+
+    def last_words(self) -> str:
+        """The last line it printed."""
+        ...
+
+    def stop(self) -> None:
+        """Ask for a checkpoint and an end."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        ...
+
+
+class Executor(Protocol):
+    """Starts jobs."""
+
+    @property
+    def at_once(self) -> int:
+        """How many may be at work beside each other."""
+        ...
+
+    def start(self, job: Job) -> Handle:
+        """Begin a job, or go on with it; called while fewer than `at_once` are at work."""
+        ...
+
+
+State = Literal["found", "finished", "stopped", "failed", "blocked"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What became of a job."""
+
+    job: Job
+    state: State
+    """Found finished; finished now; stopped before its end, to be resumed; failed; or never
+    begun, since something it needs is not there."""
+    said: str = ""
+    """Its last words, or what it waits for."""
+
+    @property
+    def well(self) -> bool:
+        """Whether the work is there."""
+        return self.state in ("found", "finished")
+
+
+class Watcher(Protocol):
+    """Follows the work, and may change or refuse what is to begin."""
+
+    def begin(self, job: Job) -> Job | None:
+        """The job as it shall be done, or None if there is no time for it."""
+        ...
+
+    def look(self, job: Job) -> None:
+        """A job is at work."""
+        ...
+
+    def end(self, ending: Ending) -> None:
+        """A job has ended; raising stops all others."""
+        ...
+
+
+def work_off(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[Ending]:
+    """Do all jobs, each after those it needs; one that fails holds up only those that need it.
+
+    Jobs that are finished are left alone. If this process is interrupted or the watcher raises,
+    whatever is at work stops with a checkpoint.
+    """
+    fleet = _Fleet(list(jobs), executor, watcher)
+    try:
+        while fleet.waiting or fleet.working:
+            fleet.start_what_can()
+            if fleet.working:
+                time.sleep(_LOOK_EVERY)
+            fleet.look()
+    except KeyboardInterrupt:
+        raise TrainingError("interrupted; the runs can be resumed") from None
+    finally:
+        for _, handle in fleet.working:
+            handle.stop()
+        for _, handle in fleet.working:
+            handle.wait()
+    return [fleet.endings[job.out] for job in jobs]
+
+
+@dataclass
+class _Fleet:
+    """Where each job stands."""
+
+    waiting: list[Job]
+    executor: Executor
+    watcher: Watcher
+    working: list[tuple[Job, Handle]] = field(default_factory=list)
+    endings: dict[Path, Ending] = field(default_factory=dict)
+
+    def start_what_can(self) -> None:
+        for job in list(self.waiting):
+            needed = [self.endings.get(path) for path in job.after]
+            lost = [e.job.out.name for e in needed if e is not None and not e.well]
+            if lost:
+                self._settle(job, "blocked", f"waits for {', '.join(lost)}")
+            elif None in needed:
+                continue
+            elif job.finished():
+                self._settle(job, "found")
+            elif len(self.working) < self.executor.at_once:
+                self._start(job)
+            else:
+                continue
+            self.waiting.remove(job)
+
+    def look(self) -> None:
+        for job, handle in list(self.working):
+            self.watcher.look(job)
+            if handle.running():
+                continue
+            self.working.remove((job, handle))
+            self._settle(job, handle.ended(), handle.last_words())
+
+    def _start(self, job: Job) -> None:
+        chosen = self.watcher.begin(job)
+        if chosen is None:
+            self._settle(job, "stopped", "there was no time left to begin it")
+        else:
+            self.working.append((chosen, self.executor.start(chosen)))
+
+    def _settle(self, job: Job, state: State, said: str = "") -> None:
+        ending = Ending(job=job, state=state, said=said)
+        self.endings[job.out] = ending
+        self.watcher.end(ending)

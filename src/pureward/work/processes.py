@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs as processes of this machine, each on its GPU where there are several."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+from pureward.errors import InputError, SimulationError, TrainingError
+from pureward.work.jobs import Job, Result
+
+# Fork would copy threads and locks of torch half-way; a new interpreter has none.
+_CONTEXT = multiprocessing.get_context("spawn")
+_STOPPED = 75  # the exit code of "try again later" (EX_TEMPFAIL of sysexits.h)
+_GPUS = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass
+class LocalProcesses:
+    """A process a job, on this machine."""
+
+    places: Sequence[str | None]
+    """For each process at once the GPU it sees; None shows it all."""
+    threads: int = 1
+    """Of each process."""
+    _handles: dict[int, "LocalProcess"] = field(default_factory=dict, init=False)
+
+    @property
+    def at_once(self) -> int:
+        """As many as there are places."""
+        return len(self.places)
+
+    def start(self, job: Job) -> "LocalProcess":
+        """Begin a job on the first place that is free."""
+        slots = range(self.at_once)
+        slot = next(n for n in slots if n not in self._handles or not self._handles[n].running())
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        process = _CONTEXT.Process(target=_work, args=(job, self.threads))
+        with _showing(self.places[slot]):
+            process.start()
+        self._handles[slot] = LocalProcess(process, job.log)
+        return self._handles[slot]
+
+
+@dataclass
+class LocalProcess:
+    """The process of a job."""
+
+    process: SpawnProcess
+    log: Path
+
+    def running(self) -> bool:
+        """Whether it is still at work."""
+        return self.process.is_alive()
+
+    def ended(self) -> Result:
+        """How it ended, by its exit code."""
+        known: dict[int | None, Result] = {0: "finished", _STOPPED: "stopped"}
+        return known.get(self.process.exitcode, "failed")
+
+    def last_words(self) -> str:
+        """The last line of its log, and the signal that killed it if one did."""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        told = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
+        last = told[-1].strip() if told else "it said nothing"
+        code = self.process.exitcode or 0
+        return last if code >= 0 else f"killed by {signal.Signals(-code).name}; {last}"
+
+    def stop(self) -> None:
+        """Ask for a checkpoint and an end."""
+        self.process.terminate()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        self.process.join()
+
+
+def _work(job: Job, threads: int) -> None:
+    """What a process does: everything it says goes to the log, and it ends with its parent."""
+    import torch
+
+    with job.log.open("ab") as log:
+        os.dup2(log.fileno(), sys.stdout.fileno())
+        os.dup2(log.fileno(), sys.stderr.fileno())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(threads)
+    try:
+        well = job.run()
+    except (InputError, SimulationError, TrainingError) as error:
+        sys.exit(str(error))
+    sys.exit(0 if well else _STOPPED)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed can stop nobody; its child sees it go and stops by itself."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def _showing(gpu: str | None) -> Iterator[None]:
+    """Processes that start meanwhile see one GPU only."""
+    before = os.environ.get(_GPUS)
+    if gpu is not None:
+        os.environ[_GPUS] = gpu
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[_GPUS] = before
+        elif gpu is not None:
+            del os.environ[_GPUS]
