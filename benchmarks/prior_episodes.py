@@ -64,9 +64,8 @@ def others(pool: Pool, device: str, resamplings: int) -> list[dict]:
     rows = []
     for (name, weight), share in product(OTHERS, OTHERS_SHARES):
         for seed in range(resamplings):
-            phase = Phase(
-                share, 2 * SCALES[device].updates
-            )  # Φ itself must settle, not its order alone
+            # Longer than for bbe alone: here D itself must settle, not only its order.
+            phase = Phase(share, 2 * SCALES[device].updates)
             options = {"prior_name": name, "mixup_weight": weight}
             told = course(pool, [phase], device=device, seed=seed, **options)
             rows.append(options | {"seed": seed} | told[-1])
