@@ -39,7 +39,7 @@ def test_a_failure_is_told_with_the_last_words(tmp_path):
     config = tiny(tmp_path / "run", env_steps=80)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{")
-    with pytest.raises(TrainingError, match=r"stopped with code 1 \(.*config.json cannot be read"):
+    with pytest.raises(TrainingError, match=r"failed \(.*config.json cannot be read"):
         train_all([config])
 
 

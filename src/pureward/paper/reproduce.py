@@ -21,8 +21,10 @@ from pureward.paper.plan import Plan
 from pureward.paper.sweep import carry_out
 from pureward.paper.table import judged, write_table
 from pureward.picture import save_figure
-from pureward.work.jobs import Ending, Executor
+from pureward.work.jobs import Ending, Executor, State
 from pureward.work.training import Training
+
+_UNDONE: tuple[State, ...] = ("failed", "stopped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +38,9 @@ class Reproduced:
     endings: list[Ending]
     """What became of each step."""
 
-    @property
-    def failed(self) -> list[Ending]:
-        """Steps that went wrong, and those that could not begin without them."""
-        return [ending for ending in self.endings if ending.state in ("failed", "blocked")]
-
-    @property
-    def stopped(self) -> list[Ending]:
-        """Steps that were out of time; called again, they go on."""
-        return [ending for ending in self.endings if ending.state == "stopped"]
+    def ended(self, state: State) -> list[Ending]:
+        """Steps that ended so: failed, stopped for lack of time, blocked by one of those."""
+        return [ending for ending in self.endings if ending.state == state]
 
 
 def reproduce(
@@ -61,8 +57,11 @@ def reproduce(
     endings = carry_out(plan, executor, budget_minutes=budget_minutes)
     results = read_results(plan)
     if not results.groups:
-        told = [f"{e.job.out} {e.state}: {e.said}" for e in endings if not e.well]
-        raise TrainingError(f"no run of {plan.figure.name} has begun ({'; '.join(told)})")
+        told = [f"{e.job.out} {e.state}: {e.said}" for e in endings if e.state in _UNDONE]
+        raise TrainingError(
+            f"nothing of {plan.figure.name} can be drawn yet ({'; '.join(told)}); "
+            "call again to go on"
+        )
     watched = _watch(plan, device) if plan.figure.picture == "strips" else []
     results = replace(
         results,

@@ -18,7 +18,7 @@ from pureward.work.processes import LocalProcesses
 from pureward.work.training import Training
 
 #: Share of a budget that experts may take; what they leave is the runs'.
-EXPERTS = 0.25
+EXPERTS = 0.5
 
 
 def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) -> list[Ending]:
@@ -121,8 +121,8 @@ class _Told:
         pass
 
     def end(self, ending: Ending) -> None:
-        if ending.state == "found":
-            return
+        if ending.state in ("found", "blocked"):
+            return  # nothing was done
         self.ended += 1
         took = ""
         if ending.job.out in self.begun:
