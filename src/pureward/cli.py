@@ -380,11 +380,13 @@ def reproduce(
     for row in done.claims:
         print(f"{row['outcome']}: {row['claim']} [{row['task']}: {row['numbers']}]")
     print("\n".join(f"  {path}" for path in done.files))
-    if done.stopped:
-        print(f"{len(done.stopped)} steps were out of time; call again to go on")
-    if done.failed:
-        names = "; ".join(f"{one.job.out} {one.state}: {one.said}" for one in done.failed)
-        raise TrainingError(f"{len(done.failed)} steps were not done ({names})")
+    waiting = len(done.ended("stopped")) + len(done.ended("blocked"))
+    if waiting:
+        print(f"{waiting} steps were out of time or wait for others; call again to go on")
+    failed = done.ended("failed")
+    if failed:
+        told = "; ".join(f"{one.job.out}: {one.said}" for one in failed)
+        raise TrainingError(f"{len(failed)} steps failed ({told}); their log.txt tells more")
 
 
 def main(arguments: list[str] | None = None) -> None:
