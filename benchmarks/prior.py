@@ -65,6 +65,8 @@ class Args:
     """Resamplings of V1."""
     resamplings: int = 3
     """Resamplings of the others."""
+    seed: int = 0
+    """First seed; each resampling has the next."""
     threads: int = 1
     """CPU threads."""
 
@@ -86,14 +88,18 @@ def main(args: Args) -> None:
 
 def _measure(section: str, pool: Any, args: Args) -> Any:
     if section == "digits":
-        return prior_digits.validate(args.digits)
+        return prior_digits.validate(_seeds(args.digits, args))
     rules: dict[str, Callable] = {
         "mixtures": prior_episodes.mixtures,
         "drift": prior_episodes.drift,
         "gap": prior_episodes.gap,
         "others": prior_episodes.others,
     }
-    return rules[section](pool, args.device, args.resamplings)
+    return rules[section](pool, args.device, _seeds(args.resamplings, args))
+
+
+def _seeds(count: int, args: Args) -> range:
+    return range(args.seed, args.seed + count)
 
 
 def _write(section: str, found: Any, args: Args, seconds: int) -> None:
@@ -126,6 +132,7 @@ def _command(section: str, args: Args) -> str:
     if section != "digits":
         words += [f"--task {args.task}", f"--device {args.device}"]
         words += [f"--resamplings {args.resamplings}"]
+    words += [f"--seed {args.seed}"] if args.seed else []
     return " ".join(words)
 
 

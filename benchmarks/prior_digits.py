@@ -120,13 +120,13 @@ def ours(positive: Tensor, unlabeled: Tensor) -> tuple[float, float, float]:
     return float(rows[0]), float(low), float(high)
 
 
-def validate(resamplings: int) -> dict:
+def validate(seeds: range) -> dict:
     """Estimates by problem, method and true share, one for each resampling."""
     found: dict = {}
     for name, problem in PROBLEMS.items():
         rows = found[name] = {}
         for share in SHARES:
-            for seed in range(resamplings):
+            for seed in seeds:
                 p, u = drawn(problem, share, seed)
                 scores = held_out_scores(p, u, seed)
                 value, low, high = ours(*scores)

@@ -126,11 +126,21 @@ def test_interval_is_as_wide_as_the_spread_of_trajectory_means():
     """A mean over 50 trajectories of 20 equal frames: ±1.96·σ/√50, not ±1.96·σ/√1000."""
     rng = torch.Generator().manual_seed(1)
     values = torch.randn(50, generator=rng, dtype=torch.float64)
-    values = (values - values.mean()) / values.std()
+    values = 0.5 + 0.1 * (values - values.mean()) / values.std()
     frames, episodes = values.repeat_interleave(20), torch.arange(50).repeat_interleave(20)
     sample = resampled("unlabeled", frames, episodes, 4000, rng)
     low, high = interval(sample.weights @ sample.logits)
-    assert float(high - low) == pytest.approx(2 * 1.96 / 50**0.5, rel=0.08)
+    assert float(high - low) == pytest.approx(0.2 * 1.96 / 50**0.5, rel=0.1)
+    assert float(low + high) == pytest.approx(1.0)  # a mirror image about the estimate
+
+
+def test_interval_by_hand_reaches_the_end_that_no_resample_can():
+    """Of 0, 0.01, …, 1 shrunk below 0.9: the middle 90% is 0.045 to 0.855, mirrored about 0.9."""
+    rows = torch.cat([torch.tensor([0.9]), torch.linspace(0, 0.9, 101)]).double()
+    low, high = interval(rows, 0.9)
+    assert (float(low), float(high)) == pytest.approx((0.045, 1.0))
+    low, high = interval(1 - rows, 0.9)
+    assert (float(low), float(high)) == pytest.approx((0.0, 0.955))
 
 
 def test_scores_without_their_episodes_are_refused():

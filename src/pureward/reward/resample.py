@@ -61,10 +61,18 @@ def numbered(episodes: Tensor) -> Tensor:
 
 
 def interval(rows: Tensor, share: float = 0.95) -> tuple[Tensor, Tensor]:
-    """Return the ends between which the middle share of the resampled estimates lies."""
+    """Return the ends of an interval about the first of the estimates, which are within [0, 1].
+
+    The middle share of the resampled estimates is where they lie about their own truth, the first
+    estimate. They may err as that one does, or the other way round: a resampled minimum, for one,
+    is low by chance where the minimum itself was, and no share above 1 can be drawn if the truth
+    is 1. So the interval holds them and their mirror image about the first estimate.
+    """
     tail = (1 - share) / 2
     low, high = torch.quantile(rows[1:], rows.new_tensor([tail, 1 - tail]))
-    return low, high
+    mirrored_low, mirrored_high = 2 * rows[0] - high, 2 * rows[0] - low
+    low, high = torch.minimum(low, mirrored_low), torch.maximum(high, mirrored_high)
+    return low.clamp(min=0), high.clamp(max=1)
 
 
 def auc(positive: Tensor, unlabeled: Tensor) -> Tensor:
