@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import pureward
+from pureward.agent.exploration import ExplorationConfig
 from pureward.cli import main
 from pureward.errors import InputError, SimulationError, TrainingError
 from pureward.run import checkpoint, loop
@@ -295,6 +296,17 @@ def test_settings_go_through_json():
 def test_bad_settings_are_refused_in_a_sentence(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         replace(pureward.RunConfig(), **changes)
+
+
+def test_a_script_fills_the_replay_before_learning_begins(tmp_path):
+    config = tiny(tmp_path / "run", task="stack", warmup="scripted", env_steps=480, worlds=4)
+    quiet = ExplorationConfig(low=0.0, high=0.0)
+    config = replace(config, warmup_steps=440, evaluate_every=0, exploration=quiet)
+    pureward.train(config)
+    rewards = weights(tmp_path / "run")["learner/replay/reward"]
+    assert rewards.max() > 0.6, "a block was lifted, which chance does not do"
+    with pytest.raises(InputError, match="no script for task 'reach'"):
+        tiny(tmp_path, warmup="scripted")
 
 
 def test_the_command_line_trains_evaluates_and_shows(tmp_path, capsys):

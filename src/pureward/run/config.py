@@ -3,7 +3,7 @@
 
 import json
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -17,6 +17,7 @@ from pureward.reward.methods import choose, method_named
 from pureward.reward.prior import ReturnPrior
 from pureward.run.directory import RunDirectory
 from pureward.tasks import find_task
+from pureward.tasks.scripted import check_scripted
 
 # A resumed run may go on for longer, or elsewhere; all else is as it began.
 _MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
@@ -57,7 +58,9 @@ class RunConfig:
     stop_at_return: float = 0.0
     """Stop at the first evaluation with so high a return; 0 trains to the end."""
     warmup_steps: int = 50_000
-    """Env steps of random actions before learning begins."""
+    """Env steps before learning begins."""
+    warmup: Literal["random", "scripted"] = "random"
+    """How they are acted: at random, or by the task's script with exploration noise on top."""
     updates_per_step: int = 4
     """Learner updates with each control step of the batch."""
     batch: int = 2048
@@ -94,6 +97,10 @@ class RunConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is built."""
         find_task(self.task).variant(self.distractors or None)
+        if self.warmup not in ("random", "scripted"):
+            raise InputError(f"unknown warmup {self.warmup!r}; choose 'random' or 'scripted'")
+        if self.warmup == "scripted":
+            check_scripted(self.task)
         self._check_reward()
         least = {
             **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),

@@ -70,13 +70,18 @@ class Learner:
         self._reward_meter = Meter(env.device, updates=config.reward.updates)
         self._captured: dict[str, CapturedCall] = {}
 
-    def act(self, state: Tensor, *, explore_only: bool) -> Tensor:
-        """Actions for collecting: the policy's with noise, or uniform ones to begin with."""
+    def act(self, state: Tensor) -> Tensor:
+        """Actions for collecting: the policy's, with noise."""
         self.agent.observe(state)
-        if explore_only:
-            shape = (len(state), self.exploration.action_size)
-            return torch.rand(shape, generator=self.generator, device=self.device) * 2.0 - 1.0
         return self.agent.act(state, self.exploration.draw(self.generator))
+
+    def warm_up(self, state: Tensor, guide: Callable[[Tensor], Tensor] | None) -> Tensor:
+        """Actions to begin with: a guide's with noise, or uniform ones."""
+        self.agent.observe(state)
+        if guide is not None:
+            return (guide(state) + self.exploration.draw(self.generator)).clamp_(-1.0, 1.0)
+        shape = (len(state), self.exploration.action_size)
+        return torch.rand(shape, generator=self.generator, device=self.device) * 2.0 - 1.0
 
     def remember(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Keep one step of every world, and score it where scores are kept."""
@@ -120,6 +125,7 @@ class Learner:
             **flattened("reward_meter", self._reward_meter.tensors()),
             "generator": self.generator.get_state(),
             "exploration": self.exploration.scale,
+            "noise": self.exploration.noise,
             "updates": torch.tensor(self.updates),
             "steps": torch.tensor(self._steps),
         }
@@ -135,6 +141,7 @@ class Learner:
         _copy(self._reward_meter.tensors(), under("reward_meter", saved))
         self.generator.set_state(saved["generator"].cpu())
         self.exploration.scale.copy_(saved["exploration"])
+        self.exploration.noise.copy_(saved["noise"])
         self.updates = int(saved["updates"])
         self._steps = int(saved["steps"])
 

@@ -55,13 +55,49 @@ _FAST_REACH = replace(
     snapshot_every=2_000,
 )
 
+# The arm: a large state of many units, velocities as actions, and physics that costs the more the
+# fewer worlds share it.
+_FAST_ARM = replace(
+    _FAST,
+    worlds=2048,
+    env_steps=80_000_000,
+    warmup_steps=100_000,
+    updates_per_step=8,
+    replay=ReplayConfig(capacity=2_000_000),
+    agent=replace(_FAST_AGENT, normalise=True),
+    exploration=ExplorationConfig(low=0.05, high=0.5, correlation=0.8),
+    log_every=500_000,
+    evaluate_every=4_000_000,
+    evaluate_episodes=200,
+    checkpoint_every=20_000_000,
+    snapshot_every=2_000_000,
+)
+_PAPER_ARM = replace(_PAPER, worlds=128, env_steps=20_000_000, updates_per_step=16)
+
 PRESETS: dict[tuple[str, str], RunConfig] = {
     ("walker", "paper"): _PAPER,
     ("walker", "fast"): _FAST,
     ("reach", "paper"): replace(_PAPER, env_steps=200_000, log_every=4_000, evaluate_every=20_000),
     ("reach", "fast"): _FAST_REACH,
+    ("lift", "paper"): _PAPER_ARM,
+    ("lift", "fast"): _FAST_ARM,
+    ("stack", "paper"): _PAPER_ARM,
+    # Nobody stacks blocks by chance: the replay begins with one scripted episode of every world.
+    ("stack", "fast"): replace(_FAST_ARM, task="stack", warmup="scripted", warmup_steps=2048 * 400),
 }
 
+
+_LEARNED_ARM: dict[str, Any] = {
+    "worlds": 256,
+    "env_steps": 10_000_000,
+    "warmup_steps": 50_000,
+    "updates_per_step": 4,
+    "batch": 1024,
+    "replay": ReplayConfig(capacity=800_000),
+    "reward": PurlConfig(labels="cached", refreshed=1024),
+    "evaluate_every": 1_000_000,
+    "evaluate_episodes": 100,
+}
 
 # Rewards from pixels. Fewer worlds than an expert has: D's unlabeled frames come from the replay,
 # and one that reaches further back still holds failures when the policy has become good.
@@ -75,6 +111,10 @@ _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
         "replay": ReplayConfig(capacity=800_000, frame_stack=2),
         "reward": PurlConfig(labels="cached", refreshed=1024),
     },
+    ("lift", "paper"): {},
+    ("lift", "fast"): _LEARNED_ARM,
+    ("stack", "paper"): {},
+    ("stack", "fast"): _LEARNED_ARM | {"warmup": "random", "warmup_steps": 50_000},
     ("reach", "paper"): {},
     ("reach", "fast"): {
         "env_steps": 16_000,

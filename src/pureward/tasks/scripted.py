@@ -75,12 +75,17 @@ _SCRIPTS = {
 _TARGETS = {"lift": BANANA, "stack": RED}
 
 
+def check_scripted(task: str) -> None:
+    """Refuse a task that has no script."""
+    if task not in _SCRIPTS:
+        raise InputError(f"no script for task {task!r}; choose from {sorted(_SCRIPTS)}")
+
+
 class Scripted:
     """Acts in every world of a task's live state; call it once before each step."""
 
     def __init__(self, task: str, state: State):
-        if task not in _SCRIPTS:
-            raise InputError(f"no script for task {task!r}; choose from {sorted(_SCRIPTS)}")
+        check_scripted(task)
         self._state = state
         self._target = _TARGETS[task]
         self._moves = _Table(_SCRIPTS[task], state.qpos)
