@@ -187,7 +187,7 @@ def test_states_of_another_task_are_refused(data, tmp_path):
 def test_an_estimated_prior_needs_held_out_episodes(data, tmp_path):
     bare = tmp_path / "bare"
     collect("reach", data.parent / "run", bare, episodes=2, held_out=0, failures=0, device="cpu")
-    with pytest.raises(InputError, match="is estimated on held-out episodes, and the dataset has"):
+    with pytest.raises(InputError, match="looks at held-out episodes, and the dataset has"):
         pureward.train(learned(tmp_path / "run", "nn-pugail", bare, prior="bbe"))
 
 

@@ -13,27 +13,20 @@ from pureward.data.frames import FrameBank
 from pureward.data.memory import FrameMemory
 from pureward.data.replay import Replay
 from pureward.env import BatchEnv
-from pureward.errors import InputError
 from pureward.probe import Probes
 from pureward.purl import Adversary
 from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
 from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
-from pureward.reward.estimated import EstimatedPrior
-from pureward.reward.evidence import Evidence
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.methods import Method, choose, method_named
 from pureward.reward.network import NetworkConfig
 from pureward.reward.optimizer import trained_tensors
-from pureward.reward.prior import Prior
 from pureward.reward.regression import FitReport, Pass, RewardModel
 from pureward.reward.saved import save_reward
+from pureward.run.checkpoint import flattened, under
 from pureward.run.config import RunConfig
+from pureward.run.prior import RunPrior
 from pureward.run.supervision import Supervision, load_failures, load_supervision, subset
-
-# Frames of each kind that an estimate of η looks at.
-_ESTIMATED = 2048
-# What is logged of an estimate of η.
-_ESTIMATE = ("value", "low", "high", "auc")
 
 
 class RunReward:
@@ -102,13 +95,8 @@ class LearnedRunReward(RunReward):
         self._config, self._replay, self._data = config, replay, data
         method, device = method_named(config.method), replay.device
         choice = choose(config.method, prior=config.prior or None, failures=failures is not None)
-        if choice.prior is not None and choice.prior.needs_scores and data.held_out is None:
-            raise InputError(
-                f"prior {config.prior!r} is estimated on held-out episodes, and the dataset has "
-                "none; collect some with --held-out or choose a fixed prior"
-            )
         network = method.network(_network(config, replay))
-        self._prior: Prior | None = choice.prior
+        self._prior: RunPrior | None = None
         self._model: RewardModel | None = None
         self._discriminator: Discriminator | None = None
         if method.has_reward_model:
@@ -134,7 +122,10 @@ class LearnedRunReward(RunReward):
                 memory_share=config.reward.memory_share,
                 batch=config.reward.batch,
             )
-        self._failures = failures
+            assert choice.prior is not None, "every discriminator has a prior"
+            self._prior = RunPrior(
+                choice.prior, self.adversary, replay, data, warmup_steps=config.warmup_steps
+            )
         self.learned = self._assembled(method, network)
         if method.reward == "imitation":
             self.ceiling, self.threshold = config.reward.ceiling, math.log(2)  # −log(1 − ½)
@@ -156,11 +147,7 @@ class LearnedRunReward(RunReward):
 
     def follow(self, share_done: float) -> dict[str, float]:
         """Set η for the updates to come."""
-        if self._discriminator is None or self._prior is None:
-            return {}
-        eta = self._prior(self._evidence(share_done))
-        self._discriminator.set_prior(eta)
-        return {"prior": eta} | _estimate(self._prior)
+        return {} if self._prior is None else self._prior.follow(share_done, self._generator)
 
     def probe(self) -> dict[str, float]:
         """P(success) and predictions on known kinds of frames and on the replay."""
@@ -189,9 +176,7 @@ class LearnedRunReward(RunReward):
         kept |= {"probes": self._generator.get_state()}
         for i, member in enumerate(self._model.networks if self._model else ()):
             kept |= {f"member.{i}.{name}": t for name, t in member.state_dict().items()}
-        if isinstance(self._prior, EstimatedPrior):
-            kept |= {f"prior.{k}": torch.tensor(v) for k, v in self._prior.state_dict().items()}
-        return kept
+        return kept | flattened("prior", self._prior.state() if self._prior else {})
 
     @torch.no_grad()
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
@@ -204,9 +189,8 @@ class LearnedRunReward(RunReward):
         for i, member in enumerate(self._model.networks if self._model else ()):
             for name, tensor in member.state_dict().items():
                 tensor.copy_(saved[f"member.{i}.{name}"])
-        if isinstance(self._prior, EstimatedPrior):
-            names = self._prior.state_dict()
-            self._prior.load_state_dict({name: saved[f"prior.{name}"].item() for name in names})
+        if self._prior is not None:
+            self._prior.load_state(under("prior", saved))
 
     def _assembled(self, method: Method, network: NetworkConfig) -> LearnedReward:
         assert method.reward != "truth"
@@ -230,51 +214,6 @@ class LearnedRunReward(RunReward):
         if self._config.reward.labels == "fresh":
             return FreshLabels(self.learned, self._replay)
         return CachedLabels(self.learned, self._replay, refreshed=self._config.reward.refreshed)
-
-    def _evidence(self, share_done: float) -> Evidence:
-        """What the prior may know: never the task's own reward."""
-        enough = len(self._replay) >= self._config.warmup_steps
-        if not (self._prior and self._prior.needs_scores and enough and self._discriminator):
-            return Evidence(progress=share_done)
-        held_out = self._data.held_out
-        assert held_out is not None, "checked before the run began"
-        unlabeled, unlabeled_episodes = self._scored_agent()
-        positive, positive_episodes = self._scored(held_out)
-        failure, failure_episodes = self._scored(self._data.failures if self._failures else None)
-        return Evidence(
-            progress=share_done,
-            held_out_positive_logits=positive,
-            held_out_episodes=positive_episodes,
-            unlabeled_logits=unlabeled,
-            unlabeled_episodes=unlabeled_episodes,
-            failure_logits=failure,
-            failure_episodes=failure_episodes,
-        )
-
-    def _scored_agent(self) -> tuple[Tensor, Tensor]:
-        """D's logits of agent frames in the mixture it learns from, and their episodes."""
-        assert self._discriminator is not None
-        assert self.adversary is not None
-        memory, rng = self.adversary.memory, self._generator
-        old = 0 if memory is None else round(_ESTIMATED * self.adversary.memory_share)
-        frames, episodes = [], []
-        if old < _ESTIMATED:
-            steps = self._replay.sample(_ESTIMATED - old, rng).steps[:, 0]
-            frames.append(self._replay.arrival_frames(steps))
-            episodes.append(self._replay.episodes(steps))
-        if memory is not None:
-            frames.append(memory.sample(old, rng))
-            # So few of so many: hardly two are of one episode.
-            episodes.append(-1 - torch.arange(old, device=self._replay.device))
-        logits = self._discriminator.logits(torch.cat(frames))
-        return logits, torch.cat(episodes)
-
-    def _scored(self, bank: FrameBank | None) -> tuple[Tensor | None, Tensor | None]:
-        """D's logits of some rows of a bank, and their episodes."""
-        if bank is None or self._discriminator is None:
-            return None, None
-        rows = subset(bank, _ESTIMATED).to(self._replay.device)
-        return self._discriminator.logits(bank[rows]), bank.episodes[rows]
 
 
 def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
@@ -309,9 +248,3 @@ def _discriminator_config(
         slack=settings.slack,
         loss=settings.loss,
     )
-
-
-def _estimate(prior: Prior) -> dict[str, float]:
-    if not isinstance(prior, EstimatedPrior) or prior.latest is None:
-        return {}
-    return {f"prior/{name}": getattr(prior.latest, name) for name in _ESTIMATE}
