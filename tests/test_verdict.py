@@ -74,6 +74,19 @@ def test_imitation(name):
     assert f"true return is {told.numbers['return']:.1f} of the expert's 90.0" in told.sentence
 
 
+def test_a_policy_that_fell_is_unsteady_and_forgotten_failures_are_named():
+    """The walker's nn-pugail, seed 1: from 958 to 36 while D came to accept failures."""
+    fallen = rows(probe=probe(0.7, 0.7, 0.1, 0.2), eval={"return": 30.0})
+    fallen[1]["return"] = 88.0  # at the first instant
+    told = judge(Facts(method="nn-pugail", **DEMONSTRATED), fallen)
+    assert told.name == "unsteady"
+    assert "after 88.0 at its best" in told.sentence
+    assert "forgot" not in told.sentence
+    fallen[2]["success/failure"] = 0.6  # a probe after it
+    told = judge(Facts(method="nn-pugail", **DEMONSTRATED), fallen)
+    assert "P(success) of failures was up to 60%" in told.sentence
+
+
 @pytest.mark.parametrize("name", SUPERVISED)
 def test_gated(name):
     told = verdict("nn-purl", **SUPERVISED[name])

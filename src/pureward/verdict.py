@@ -16,6 +16,7 @@ Row = Mapping[str, Any]
 Numbers = Mapping[str, float]
 Name = Literal[
     "healthy",
+    "unsteady",
     "unfinished",
     "saturated",
     "collapsed",
@@ -38,6 +39,8 @@ DEAD = 0.1
 OVERFIT = 0.2
 """How far P(success) of held-out demonstrations may lie below that of trained ones: two whole
 episodes of ten, where chance in the choice of episodes moves single frames."""
+FORGOT = 0.3
+"""P(success) of failures, at its highest after the best policy, that counts as forgetting them."""
 GOOD, POOR = 0.8, 0.5
 """Shares of the way from failures' return to the expert's: as good as done, and not half done."""
 PARTED = 1 - GOOD
@@ -93,7 +96,8 @@ def judge(facts: Facts, rows: Sequence[Row]) -> Verdict:
 def late_numbers(rows: Sequence[Row]) -> dict[str, float]:
     """The mean of every metric over the end of a run, by name; greedy returns win over others.
 
-    `return/best` is the best greedy return of the whole run.
+    `return/best` is the best greedy return of the whole run, `success/failure/since` the highest
+    P(success) of failures after it.
     """
     last = max((row["step"] for row in rows), default=0)
     numbers: dict[str, float] = {}
@@ -106,8 +110,18 @@ def late_numbers(rows: Sequence[Row]) -> dict[str, float]:
             values = _finite(late, name)
             if values:
                 numbers[name] = sum(values) / len(values)
-    greedy = _finite([row for row in rows if row["kind"] == "eval"], "return")
-    return numbers | ({"return/best": max(greedy)} if greedy else {})
+    return numbers | _since_the_best(rows)
+
+
+def _since_the_best(rows: Sequence[Row]) -> dict[str, float]:
+    greedy = [row for row in rows if row["kind"] == "eval" and _finite([row], "return")]
+    if not greedy:
+        return {}
+    best = max(greedy, key=lambda row: row["return"])
+    later = [row for row in rows if row["kind"] == "probe" and row["step"] > best["step"]]
+    accepted = _finite(later, "success/failure")
+    known = {"success/failure/since": max(accepted)} if accepted else {}
+    return {"return/best": best["return"], **known}
 
 
 def _finite(rows: Sequence[Row], name: str) -> list[float]:
@@ -204,6 +218,20 @@ def _starved(n: Numbers) -> str | None:
     return f"the gate is open on {open_share:.0%} of the agent's frames{missed}{_and_return(n)}"
 
 
+def _unsteady(n: Numbers) -> str | None:
+    """A policy that was as good as the expert and is no longer."""
+    if n.get("return/best", 0.0) < GOOD * n.get("expert", math.inf):
+        return None
+    if n["return"] >= GOOD * n["return/best"]:
+        return None
+    since = n.get("success/failure/since", 0.0)
+    forgot = (
+        f"; since then P(success) of failures was up to {since:.0%}: the discriminator forgot what "
+        "the agent no longer did, a larger reward.memory would remind it"
+    )
+    return _state_of_reward(n) + _and_return(n) + (forgot if since > FORGOT else "")
+
+
 def _healthy(n: Numbers) -> str | None:
     share = n.get("share_of_expert")
     if share is not None and share < POOR:
@@ -253,7 +281,7 @@ def _parted(n: Numbers) -> float:
 
 Rule = Callable[[Numbers], str | None]
 
-_LAST: dict[Name, Rule] = {"healthy": _healthy, "unfinished": _unfinished}
+_LAST: dict[Name, Rule] = {"unsteady": _unsteady, "healthy": _healthy, "unfinished": _unfinished}
 _RULES: dict[str, dict[Name, Rule]] = {
     "truth": {},
     "imitation": {
