@@ -317,22 +317,18 @@ def plot(
 
 
 def demo(out: Path = Path("demo")) -> None:
-    """See it at work: a batch of walkers, and points that learn to reach their target.
+    """See it at work, on two cores in minutes: four learned rewards side by side, and a report.
 
     Args:
-        out: folder for pictures, videos and the run; a run that was stopped goes on.
+        out: folder for everything; a demo that was stopped goes on.
     """
-    from pureward.run.loop import train
-    from pureward.run.presets import preset
+    from pureward.demo import demo as run
 
-    show("walker", out / "random")
-    run = out / "reach-expert"
-    config = preset("reach", "fast", out=str(run))
-    result = train(config, resume=(run / "config.json").exists())
-    print(f"reach expert, {result.env_steps:,} env steps: {_told(result.evaluation)}")
-    show("reach", out / "random")
-    show("reach", out / "expert", policy=str(run))
-    print(f"Look at {out}/random/walker.png; compare {out}/random/reach.mp4 with {out}/expert/.")
+    done = run(out)
+    print("\nVerdicts:")
+    for history in done.runs:
+        print(f"  {history.path.name}: {history.verdict()}")
+    print(f"\n{done.seconds:.0f} s. Open {done.report.resolve()}")
 
 
 def reproduce(

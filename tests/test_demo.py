@@ -1,0 +1,44 @@
+"""The demo: fair settings, a report at the end, and nothing done twice."""
+
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pureward.demo import METHODS, Size, demo, run_config
+from pureward.run.config import RunConfig
+
+TINY = Size(expert_steps=480, episodes=2, held_out=1, steps=320, warmup=160, evaluated=2)
+
+
+def test_the_four_runs_differ_in_nothing_but_their_method():
+    configs = [run_config(method, Path("demo"), Size()) for method in METHODS]
+    methods_own = {"method", "out", "prior", "reward", "demonstrations", "annotations"}
+    same = {name: getattr(RunConfig(), name) for name in methods_own}
+    assert len({repr(replace(config, **same)) for config in configs}) == 1
+    assert len({repr(replace(config.reward, loss="logistic")) for config in configs}) == 1
+
+
+def test_nobody_gets_more_steps_than_said():
+    for method in METHODS:
+        assert run_config(method, Path("demo"), Size(steps=800)).env_steps == 800
+
+
+@pytest.mark.slow
+def test_a_demo_ends_in_a_report_and_goes_on_where_it_was(tmp_path, capfd):
+    done = demo(tmp_path, TINY)
+    assert [run.method for run in done.runs] == list(METHODS)
+    page = done.report.read_text()
+    assert len(re.findall(r'src="data:image/png;base64,', page)) == 3 + 4  # plots and evidence
+    for run in done.runs:
+        assert run.verdict().sentence.split("'")[0] in page
+    assert "2 demonstrations" in capfd.readouterr().out
+    written = {path: path.stat().st_mtime for path in tmp_path.glob("*/metrics.jsonl")}
+    assert len(written) == 5
+    began = time.monotonic()
+    again = demo(tmp_path, TINY)
+    assert time.monotonic() - began < done.seconds
+    assert {path: path.stat().st_mtime for path in written} == written, "nothing is trained twice"
+    assert again.report == done.report
