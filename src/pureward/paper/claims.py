@@ -218,7 +218,8 @@ def deluded() -> Rule:
     """prl promises its own policy more than the truth keeps."""
 
     def ask(results: Results, task: str) -> Finding:
-        true, promised = (_watched(results, task, name) for name in ("true", "prl"))
+        watched = [_watched(results, task, name) for name in ("true", "prl")]
+        true, promised = (float(returns.mean()) for returns in watched)
         expert = results.group(task, "prl").runs[0].expert
         if expert is None:
             raise UnmeasuredError(f"an expert's return on {task}")
@@ -236,16 +237,20 @@ def less_deluded() -> Rule:
 
     def ask(results: Results, task: str) -> Finding:
         true, prl, purl = (_watched(results, task, name) for name in ("true", "prl", "nn-purl"))
-        told = f"true {true:.1f}, prl {prl:.1f}, nn-purl {purl:.1f}"
-        return _decided(abs(purl - true) < abs(prl - true), told)
+        off = {name: float(abs(r - true).mean()) for name, r in (("prl", prl), ("nn-purl", purl))}
+        return _decided(off["nn-purl"] < off["prl"], f"off by {_listed(off)}")
 
-    return Rule(says="on the same episodes nn-purl's return is nearer to the true one", ask=ask)
+    return Rule(
+        says="on the same episodes what nn-purl pays is off the true return by less than what prl "
+        "does, on average",
+        ask=ask,
+    )
 
 
-def _watched(results: Results, task: str, name: str) -> float:
+def _watched(results: Results, task: str, name: str) -> np.ndarray:
     if (task, name) not in results.watched:
         raise UnmeasuredError(f"{name} returns of watched episodes on {task}")
-    return float(results.watched[task, name].mean())
+    return results.watched[task, name]
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:

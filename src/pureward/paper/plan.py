@@ -123,7 +123,8 @@ def make_plan(
     for task in chosen:
         if task not in studies:
             raise InputError(f"no study is declared for task {task!r}; choose from {list(studies)}")
-        data = _data(task, studies[task], out / task, device)
+        needs = {method_named(variant.method).positives for variant in variants}
+        data = _data(task, studies[task], out / task, device, annotated="annotations" in needs)
         steps |= {step.out: step for step in data}
         for variant in variants:
             runs[task, variant.label] = []
@@ -149,8 +150,8 @@ def _chosen(figure: Figure, methods: Sequence[str]) -> list[Variant]:
     return [v for v in figure.variants if not methods or v.method in methods]
 
 
-def _data(task: str, study: Study, folder: Path, device: str) -> list[Step]:
-    """The expert and both datasets; demonstrations also say what 100% of the expert is."""
+def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool) -> list[Step]:
+    """The expert and its data; demonstrations are always there, to say what the expert returns."""
     expert = study.expert(preset(task, out=str(folder / "expert"), device=device))
     sets = [
         Collecting(
@@ -164,6 +165,7 @@ def _data(task: str, study: Study, folder: Path, device: str) -> list[Step]:
             device=device,
         )
         for name, stages in (("demonstrations", False), ("annotations", True))
+        if annotated or not stages
     ]
     return [Training(config=expert), *sets]
 

@@ -19,6 +19,8 @@ from pureward.work.training import Training
 
 #: Share of a budget that experts may take; what they leave is the runs'.
 EXPERTS = 0.5
+#: Share of a run's turn that it is told to train for; it starts and evaluates in the rest.
+TRAINING = 0.8
 
 
 def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) -> list[Ending]:
@@ -89,12 +91,13 @@ class Budget:
         return min(EXPERTS * self._seconds, self._end - self._now())
 
     def for_run(self) -> float:
-        """Seconds of a run that begins now; never more than the first one was given."""
+        """Seconds of a run that begins now: what the first was given, or less if time ran short."""
         rounds = math.ceil(self._left / self._at_once)
         self._left -= 1
-        # A last, smaller round has the same time as the others: an even share is a fair one.
-        self._share = min(self._share, (self._end - self._now()) / max(1, rounds))
-        return self._share
+        turn = (self._end - self._now()) / max(1, rounds)
+        if math.isinf(self._share):
+            self._share = TRAINING * turn
+        return min(self._share, turn)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
@@ -19,7 +19,6 @@ from pureward.work.jobs import Job, Result
 # Fork would copy threads and locks of torch half-way; a new interpreter has none.
 _CONTEXT = multiprocessing.get_context("spawn")
 _STOPPED = 75  # the exit code of "try again later" (EX_TEMPFAIL of sysexits.h)
-_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass
@@ -42,8 +41,10 @@ class LocalProcesses:
         slots = range(self.at_once)
         slot = next(n for n in slots if n not in self._handles or not self._handles[n].running())
         job.log.parent.mkdir(parents=True, exist_ok=True)
-        process = _CONTEXT.Process(target=_work, args=(job, self.threads))
-        with _showing(self.places[slot]):
+        process = _CONTEXT.Process(target=_work, args=(job,))
+        gpu = self.places[slot]
+        shown = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
+        with _environment({**shown, "OMP_NUM_THREADS": str(self.threads)}):
             process.start()
         self._handles[slot] = LocalProcess(process, job.log)
         return self._handles[slot]
@@ -82,15 +83,12 @@ class LocalProcess:
         self.process.join()
 
 
-def _work(job: Job, threads: int) -> None:
+def _work(job: Job) -> None:
     """What a process does: everything it says goes to the log, and it ends with its parent."""
-    import torch
-
     with job.log.open("ab") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(threads)
     try:
         well = job.run()
     except (InputError, SimulationError, TrainingError) as error:
@@ -107,15 +105,15 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _showing(gpu: str | None) -> Iterator[None]:
-    """Processes that start meanwhile see one GPU only."""
-    before = os.environ.get(_GPUS)
-    if gpu is not None:
-        os.environ[_GPUS] = gpu
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Processes that start meanwhile find these variables; nothing else tells torch in time."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
     try:
         yield
     finally:
-        if before is not None:
-            os.environ[_GPUS] = before
-        elif gpu is not None:
-            del os.environ[_GPUS]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,80 @@
+"""A figure and a study that take seconds, for tests of what goes on around them."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from pureward.data.replay import ReplayConfig
+from pureward.paper.claims import Claim, ahead
+from pureward.paper.figure import Figure, Variant
+from pureward.paper.plan import Plan, make_plan
+from pureward.paper.tasks import Study
+from pureward.purl import PurlConfig
+from pureward.reward.network import NetworkConfig
+from pureward.reward.regression import RewardModelConfig
+from pureward.run.config import RunConfig
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "run"))
+from tiny import SMALL
+
+REWARD = PurlConfig(
+    batch=4,
+    every=2,
+    network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
+    model=RewardModelConfig(epochs=1, batch_size=128),
+    labels="cached",
+    refreshed=3,
+)
+SHORT = {
+    "worlds": 4,
+    "warmup_steps": 40,
+    "batch": 16,
+    "log_every": 40,
+    "evaluate_episodes": 2,
+    "checkpoint_every": 48,
+    "snapshot_every": 40,
+}
+
+
+def expert(config: RunConfig) -> RunConfig:
+    return replace(
+        config,
+        **SHORT,
+        env_steps=80,
+        evaluate_every=0,
+        agent=SMALL,
+        replay=ReplayConfig(capacity=400),
+    )
+
+
+def learned(config: RunConfig) -> RunConfig:
+    return replace(
+        config,
+        **SHORT,
+        env_steps=96,
+        evaluate_every=48,
+        probe_every=48,
+        probe_frames=4,
+        agent=replace(SMALL, value_high=300.0),
+        replay=ReplayConfig(capacity=400),
+        reward=REWARD,
+    )
+
+
+STUDY = Study(expert=expert, learned=learned, episodes=2, held_out=1, failures=1)
+
+SMALL_FIGURE = Figure(
+    name="small",
+    shows="two methods on a small task",
+    tasks=("reach",),
+    variants=(Variant(method="gail"), Variant(method="nn-pugail", settings={"prior": "0.3"})),
+    picture="curves",
+    claims=(
+        Claim("The second is above the first.", ("reach",), ahead("nn-pugail, η 0.3", "gail")),
+    ),
+)
+
+
+def small_plan(out: Path, study: Study = STUDY, figure: Figure = SMALL_FIGURE, **rest) -> Plan:
+    settings = {"seeds": 1, "device": "cpu", "studies": {"reach": study}} | rest
+    return make_plan(figure, out=out, **settings)

@@ -1,0 +1,206 @@
+"""Tables, claims and pictures of runs whose numbers were written by hand."""
+
+import json
+from itertools import count
+
+import numpy as np
+import pytest
+
+from pureward.history import read_history
+from pureward.paper.claims import (
+    Claim,
+    Rule,
+    ahead,
+    calls,
+    deluded,
+    errs,
+    fails,
+    falls,
+    least_error,
+    less_deluded,
+    most_return,
+    near_expert,
+    overfits,
+    rises_to_prior,
+    takes,
+)
+from pureward.paper.draw import DRAW
+from pureward.paper.figures import FIGURES
+from pureward.paper.numbers import Group, Results
+from pureward.paper.table import judged, rows, write_table
+from pureward.picture import save_figure
+from synthetic import course, write_card, write_run
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """Results of lines on lift: final returns by label, one a seed; expert 90, failures 10.
+
+    `probe`, `train` and `evaluated` add metrics to a label's lines of that kind.
+    """
+    data = write_card(tmp_path / "data", train=90.0, failure=10.0)
+    number = count()
+
+    def group(label: str, finals: list[float], probe: dict, train: dict, evaluated: dict) -> Group:
+        runs = []
+        for final in finals:
+            found = course(final, probe=probe, train=train)
+            for row in found:
+                row.update(evaluated if row["kind"] == "eval" else {})
+            path = tmp_path / f"run-{next(number)}"
+            made = write_run(path, label.partition(", ")[0], found, task="lift", data=data)
+            runs.append(read_history(made))
+        return Group(task="lift", label=label, runs=runs)
+
+    def made(finals: dict[str, list[float]], *, watched=None, **kinds: dict[str, dict]) -> Results:
+        extra = [kinds.get(kind, {}) for kind in ("probe", "train", "evaluated")]
+        groups = [group(k, v, *(kind.get(k, {}) for kind in extra)) for k, v in finals.items()]
+        told = {("lift", name): np.array(value) for name, value in (watched or {}).items()}
+        return Results(groups=groups, watched=told)
+
+    return made
+
+
+def outcome(rule: Rule, results: Results) -> str:
+    return Claim("", ("lift",), rule).judge(results, "lift").outcome
+
+
+def test_the_table_of_two_seeds(lines, tmp_path):
+    # Evaluations at 200, 400 … 1000 rise on a line; the last quarter has those at 800 and 1000.
+    results = lines({"gail": [100.0, 60.0]})
+    (row,) = rows(results)
+    assert row["return"]["each"] == pytest.approx([90.0, 54.0])
+    assert row["return"]["mean"] == pytest.approx(72.0)
+    assert row["return"]["ci95"] == pytest.approx(12.7062 * 18, rel=1e-4)  # t · s / √2, s = 36/√2
+    assert row["of_expert"] == pytest.approx(0.8)
+    assert row["way"]["mean"] == pytest.approx(0.775)  # (72 − 10) / (90 − 10)
+    assert row["area"]["each"] == pytest.approx([60.0, 36.0])  # from 0.2 to 1.0 of the return
+    assert (row["env_steps"], row["training_seconds"]) == (1000.0, 10.0)
+    assert row["reward_error"] is None
+
+    write_table(tmp_path / "t", FIGURES["overfitting"], results, {"torch": "2"})
+    page = (tmp_path / "t.md").read_text()
+    assert (
+        "| lift | gail | 2 | 1,000 | 72.0 ± 228.7 | 80% | 78% | 48.0 ± 152.5 | – | 10 s |" in page
+    )
+    assert json.loads((tmp_path / "t.json").read_text())["lines"] == [row]
+
+
+def test_the_area_is_over_the_steps_that_all_runs_share(lines):
+    results = lines({"gail": [100.0]})
+    short = lines({"pugail": [100.0]}).groups[0]
+    short.runs[0].rows[:] = [row for row in short.runs[0].rows if row["step"] <= 600]
+    both = Results(groups=[*results.groups, short])
+    assert both.span("lift") == (200.0, 600.0)
+    assert [row["area"]["mean"] for row in rows(both)] == pytest.approx([40.0, 40.0])
+
+
+APART = {"gail": [40.0, 42.0, 41.0], "nn-pugail": [80.0, 82.0, 81.0]}
+
+
+@pytest.mark.parametrize("of", ["return", "area"])
+def test_who_is_ahead(lines, of):
+    assert outcome(ahead("nn-pugail", "gail", of=of), lines(APART)) == "holds"
+    assert outcome(ahead("gail", "nn-pugail", of=of), lines(APART)) == "does not hold"
+    wide = {"gail": [40.0, 90.0], "nn-pugail": [60.0, 85.0]}
+    assert outcome(ahead("nn-pugail", "gail", of=of), lines(wide)) == "too close to call"
+    single = {"gail": [40.0], "nn-pugail": [60.0]}
+    assert outcome(ahead("nn-pugail", "gail", of=of), lines(single)) == "not measured"
+    assert outcome(ahead("nn-pugail", "prl", of=of), lines(APART)) == "not measured"
+    same = {"gail": [40.0, 40.0], "nn-pugail": [60.0, 60.0]}
+    assert outcome(ahead("nn-pugail", "gail", of=of), lines(same)) == "holds"
+
+
+def test_how_far_from_failures_to_the_expert(lines):
+    # The last quarter is 0.9 of the final return: 80 of the way's 80 steps is 74 / 0.9.
+    assert outcome(near_expert("gail"), lines({"gail": [83.0]})) == "holds"
+    assert outcome(near_expert("gail"), lines({"gail": [81.0]})) == "does not hold"
+    assert outcome(fails("gail"), lines({"gail": [28.0]})) == "holds"  # 25.2: 19%
+    assert outcome(fails("gail"), lines({"gail": [29.0]})) == "does not hold"  # 26.1: 20.1%
+
+
+def test_a_fall_is_one_of_a_fifth(lines):
+    results = lines({"pnrl": [50.0]})
+    assert outcome(falls("pnrl"), results) == "does not hold"
+    rows_of = results.groups[0].runs[0].rows
+    next(row for row in rows_of if row["kind"] == "eval")["return"] = 60.0  # 45 in the end
+    assert outcome(falls("pnrl"), results) == "holds"
+
+
+def test_the_best_of_a_sweep_needs_all_of_it(lines):
+    sweep = {f"nn-purl, η {eta}": [final] for eta, final in (("0.1", 20.0), ("0.5", 80.0))}
+    errors = {"nn-purl, η 0.1": {"reward_error": -40.0}, "nn-purl, η 0.5": {"reward_error": 9.0}}
+    results, all_of = lines(sweep, evaluated=errors), tuple(sweep)
+    for rule in (most_return, least_error):
+        assert outcome(rule("nn-purl, η 0.5", all_of), results) == "holds"
+        assert outcome(rule("nn-purl, η 0.1", all_of), results) == "does not hold"
+        assert outcome(rule("nn-purl, η 0.5", (*all_of, "prl")), results) == "not measured"
+
+
+def test_the_sign_of_an_error_takes_seeds(lines):
+    error = {"prl": {"reward_error": 30.0}}
+    assert outcome(errs("prl", 1), lines({"prl": [50.0, 50.0]}, evaluated=error)) == "holds"
+    assert outcome(errs("prl", -1), lines({"prl": [5.0, 5.0]}, evaluated=error)) == "does not hold"
+    assert outcome(errs("prl", 1), lines({"prl": [50.0]}, evaluated=error)) == "not measured"
+
+
+def test_what_a_discriminator_says(lines):
+    shares = {"train": 1.0, "held_out": 0.7, "failure": 0.05, "replay": 0.5}
+    probe = {f"success/{name}": share for name, share in shares.items()}
+    probe |= {"mean/held_out": 0.6, "mean/failure": 0.2}
+    results = lines({"gail": [50.0]}, probe={"gail": probe}, train={"gail": {"prior": 0.5}})
+    assert outcome(overfits("gail"), results) == "holds"
+    assert outcome(calls("gail", ("failure",), high=0.1), results) == "holds"
+    assert outcome(calls("gail", ("train", "held_out"), low=0.9), results) == "does not hold"
+    assert outcome(takes("gail", expert=True, failure=False), results) == "holds"
+    assert outcome(takes("gail", expert=False, failure=False), results) == "does not hold"
+    assert outcome(rises_to_prior("gail"), results) == "does not hold"  # it never rose
+    first = next(row for row in results.groups[0].runs[0].rows if row["kind"] == "probe")
+    first["success/replay"] = 0.1
+    assert outcome(rises_to_prior("gail"), results) == "holds"
+
+
+def test_delusion_on_watched_episodes(lines):
+    finals = {"prl": [30.0], "nn-purl": [60.0]}
+    paid = {"true": [30.0, 40.0], "prl": [80.0, 90.0], "nn-purl": [35.0, 35.0]}
+    assert outcome(deluded(), lines(finals, watched=paid)) == "holds"
+    assert outcome(less_deluded(), lines(finals, watched=paid)) == "holds"
+    honest = paid | {"prl": [30.0, 42.0]}
+    assert outcome(deluded(), lines(finals, watched=honest)) == "does not hold"
+    assert outcome(less_deluded(), lines(finals, watched=honest)) == "does not hold"
+    assert outcome(deluded(), lines(finals)) == "not measured"
+
+
+@pytest.mark.parametrize("name", [name for name, f in FIGURES.items() if f.picture in DRAW])
+def test_every_figure_is_drawn_and_judged(name, lines, tmp_path):
+    figure = FIGURES[name]
+    labels = [variant.label for variant in figure.variants]
+    finals = {label: [20.0 + 9 * n, 25.0 + 9 * n, 22.0] for n, label in enumerate(labels)}
+    shares = {"success/train": 1.0, "success/held_out": 0.7, "success/replay": 0.4}
+    probe = {**shares, "success/failure": 0.1, "mean/held_out": 0.8, "mean/failure": 0.3}
+    error = {label: {"reward_error": 12.0 - 5 * n} for n, label in enumerate(labels)}
+    results = lines(
+        finals,
+        probe=dict.fromkeys(labels, probe),
+        train={label: {"prior": 0.5} for label in labels},
+        evaluated=error,
+    )
+    canvas = DRAW[figure.picture](results)
+    for kind in ("png", "pdf"):
+        save_figure(canvas, tmp_path / f"{name}.{kind}")
+        assert (tmp_path / f"{name}.{kind}").stat().st_size > 5_000
+    drawn = [y for axis in canvas.axes for line in axis.lines for y in line.get_ydata()]
+    assert max(drawn) >= 90.0 or figure.picture == "success"  # the expert's line
+    found = judged(figure, results)
+    assert len(found) == len(figure.claims_for("lift")) > 0
+    assert "not measured" not in {row["outcome"] for row in found}
+
+
+def test_points_stand_at_means_with_their_intervals(lines):
+    results = lines({"nn-pugail, η 0.1": [100.0, 60.0], "nn-pugail, η 0.5": [50.0, 50.0]})
+    policy = DRAW["prior"](results).axes[1]
+    container = policy.containers[0]
+    assert container[0].get_ydata().tolist() == pytest.approx([72.0, 45.0])
+    low, high = container[2][0].get_segments()[0][:, 1]
+    assert (high - low) / 2 == pytest.approx(12.7062 * 18, rel=1e-4)
+    assert [text.get_text() for text in policy.get_xticklabels()] == ["0.1", "0.5"]

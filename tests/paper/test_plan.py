@@ -1,0 +1,126 @@
+"""Plans, budgets and estimates: numbers that can be worked out by hand."""
+
+import os
+from dataclasses import fields
+
+import pytest
+
+from pureward.data.replay import Replay
+from pureward.env import make
+from pureward.errors import InputError
+from pureward.paper.estimate import Rate, estimate, mps_runs, replay_bytes, told
+from pureward.paper.figures import FIGURES
+from pureward.paper.plan import make_plan
+from pureward.paper.sweep import Budget, carry_out, local_executor
+from pureward.run.config import RunConfig
+from pureward.run.presets import PRESETS, preset
+from pureward.work.processes import LocalProcesses
+
+
+def plan(name: str, tmp_path, **rest):
+    settings = {"tasks": ("reach",), "seeds": 1, "device": "cpu"} | rest
+    return make_plan(FIGURES[name], out=tmp_path, **settings)
+
+
+def test_figures_share_runs_of_the_same_settings(tmp_path):
+    """reach's own η is 0.5, so the sweep's middle is the imitation figure's run."""
+    imitation = {step.out for step in plan("imitation", tmp_path).steps}
+    sweep = plan("imitation-prior", tmp_path)
+    shared = imitation & {step.out for step in sweep.steps}
+    assert {path.relative_to(tmp_path / "reach").as_posix() for path in shared} == {
+        "expert",
+        "demonstrations",
+        "nn-pugail/seed-0",
+    }
+    assert (tmp_path / "reach" / "nn-pugail-prior-0.9" / "seed-0") in dict.fromkeys(
+        path for paths in sweep.runs.values() for path in paths
+    )
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("task", ["walker", "lift", "stack"])
+def test_every_figure_can_be_planned_where_the_task_has_settings(name, task, tmp_path):
+    figure = FIGURES[name]
+    if (task, "fast") not in PRESETS:
+        with pytest.raises(InputError, match="no preset"):
+            plan(name, tmp_path, tasks=(task,))
+    elif name == "domain-gap" and task == "walker":
+        with pytest.raises(InputError, match="has no distractors"):
+            plan(name, tmp_path, tasks=(task,))
+    else:
+        made = plan(name, tmp_path, tasks=(task,), seeds=2)
+        assert len(made.runs) == len(figure.variants)
+        assert {len(paths) for paths in made.runs.values()} == {2}
+
+
+def test_settings_of_a_figure_are_settings_of_a_run():
+    named = {key for figure in FIGURES.values() for v in figure.variants for key in v.settings}
+    assert named <= {each.name for each in fields(RunConfig)}
+
+
+def test_claims_speak_of_lines_that_the_figure_has(tmp_path):
+    for figure in FIGURES.values():
+        assert {task for claim in figure.claims for task in claim.tasks} <= set(figure.tasks)
+        assert all(figure.claims_for(task) for task in figure.tasks)
+
+
+def test_a_budget_is_dealt_out_evenly():
+    clock = [0.0]
+    budget = Budget(100.0, runs=4, at_once=2, now=lambda: clock[0])
+    assert budget.for_expert() == 50.0
+    clock[0] = 20.0
+    assert [budget.for_run(), budget.for_run()] == [32.0, 40.0 * 0.8]  # 80 s in two rounds
+    clock[0] = 60.0
+    assert budget.for_run() == 32.0  # 40 s are left, but runs that are compared get the same
+    clock[0] = 95.0
+    assert budget.for_run() == 5.0
+
+
+def test_budgets_and_counts_below_nothing_are_refused(tmp_path):
+    made = plan("overfitting", tmp_path)
+    with pytest.raises(InputError, match="budget must be at least 0"):
+        carry_out(made, LocalProcesses(places=(None,)), budget_minutes=-1.0)
+    with pytest.raises(InputError, match="at-once must be at least 1"):
+        local_executor("cpu", -1)
+
+
+def test_cores_are_shared_among_processes(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    assert (local_executor("cpu").at_once, local_executor("cpu").threads) == (8, 1)
+    assert (local_executor("cpu", 2).at_once, local_executor("cpu", 2).threads) == (2, 4)
+
+
+def test_the_memory_told_is_the_memory_claimed():
+    config = preset("reach", method="gail", demonstrations="data")
+    env = make("reach", 2, "cpu", cameras=True)
+    replay = Replay(
+        config.replay,
+        worlds=config.worlds,
+        horizon=env.horizon,
+        state_size=env.state_size,
+        action_size=env.action_size,
+        frame_shape=env.frame_shape,
+    )
+    assert replay_bytes(config) == replay.layout.bytes
+
+
+def test_time_is_told_where_it_was_measured(tmp_path, monkeypatch):
+    made = plan("overfitting", tmp_path)
+    rate = Rate(steps_per_second=100.0, source="here")
+    monkeypatch.setattr("pureward.paper.estimate.RATES", {("reach", "imitation", "cpu"): rate})
+    estimates = estimate(made, "cpu")
+    assert [one.seconds for one in estimates] == [None, 0.0, 160.0, 160.0]  # 16,000 steps each
+    listed = told(made, estimates, 2, "cpu")
+    assert "160 s" not in listed
+    assert listed.count("3 min") == 3  # two runs, and both beside each other
+    assert "1 of unknown length" in listed
+    assert "MPS" not in listed
+
+
+def test_the_service_that_shares_a_gpu_is_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert not mps_runs()
+    (tmp_path / "nvidia-cuda-mps-control.pid").write_text(f"{os.getpid()}\n")
+    assert mps_runs()
+    (tmp_path / "nvidia-cuda-mps-control.pid").write_text("999999999")
+    assert not mps_runs()

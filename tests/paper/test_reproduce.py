@@ -1,0 +1,141 @@
+"""Reproducing a figure: once, after a stop, past a failure, and not at all in a dry run."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pureward.cli import main
+from pureward.errors import InputError
+from pureward.paper.estimate import estimate, told
+from pureward.paper.figures import FIGURES
+from pureward.paper.reproduce import Reproduced, reproduce
+from pureward.run.log import read_metrics
+from pureward.work.training import Training, wall_seconds
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "work"))
+from small import STUDY, learned, small_plan
+from test_jobs import AtOnce
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory) -> tuple[Path, Reproduced, AtOnce]:
+    """The small figure from nothing."""
+    out, executor = tmp_path_factory.mktemp("first"), AtOnce()
+    return out, reproduce(small_plan(out), executor, device="cpu"), executor
+
+
+@pytest.fixture
+def out(first, tmp_path) -> Path:
+    """A folder of one test that has an expert and demonstrations, and gail's run."""
+    (tmp_path / "reach").mkdir()
+    for name in ("expert", "demonstrations", "gail"):
+        (tmp_path / "reach" / name).symlink_to(first[0] / "reach" / name)
+    return tmp_path
+
+
+def test_a_figure_from_nothing(first):
+    _, done, executor = first
+    assert executor.started == ["expert", "demonstrations", "seed-0", "seed-0"]
+    assert [path.name for path in done.files] == [
+        f"small.{k}" for k in ("png", "pdf", "md", "json")
+    ]
+    with Image.open(done.files[0]) as picture:
+        assert min(picture.size) > 200
+    assert done.files[1].read_bytes().startswith(b"%PDF")
+    table = json.loads(done.files[3].read_text())
+    assert [line["line"] for line in table["lines"]] == ["gail", "nn-pugail, η 0.3"]
+    assert [row["outcome"] for row in done.claims] == ["not measured"]  # one seed says nothing
+
+
+def test_what_is_finished_is_not_run_again(first):
+    out, _, _ = first
+    metrics = out / "reach" / "gail" / "seed-0" / "metrics.jsonl"
+    before, again = metrics.read_text(), AtOnce()
+    reproduce(small_plan(out), again, device="cpu")
+    assert again.started == []
+    assert metrics.read_text() == before
+
+
+def test_a_run_that_was_stopped_goes_on(out, capsys):
+    plan = small_plan(out, methods=("nn-pugail",))
+    run = plan.steps[-1]
+    assert isinstance(run, Training)
+    assert not run.within(1e-9).run()
+    first = read_metrics(run.out / "metrics.jsonl")
+    taken = wall_seconds(run.out)
+    assert first[-1]["step"] < 96
+    executor = AtOnce()
+    reproduce(plan, executor, device="cpu")
+    assert executor.started == ["seed-0"]
+    assert "[1/1] reach/nn-pugail-prior-0.3/seed-0 finished" in capsys.readouterr().out
+    assert wall_seconds(run.out) > taken > 0
+    rows = read_metrics(run.out / "metrics.jsonl")
+    assert rows[: len(first)] == first
+    assert rows[-1]["step"] == 96
+
+
+def test_a_failure_is_told_and_the_rest_is_done(out):
+    def spoiled(config):
+        config = learned(config)
+        return replace(config, failures="nowhere") if config.method == "nn-pugail" else config
+
+    done = reproduce(small_plan(out, replace(STUDY, learned=spoiled)), AtOnce(), device="cpu")
+    (failed,) = done.ended("failed")
+    assert "nowhere" in failed.said
+    assert failed.job.out.parent.name == "nn-pugail-prior-0.3"
+    table = json.loads(done.files[-1].read_text())
+    assert [line["line"] for line in table["lines"]] == ["gail"]
+    assert table["runs not finished"] == [str(failed.job.out)]
+    assert "nobody has measured nn-pugail" in done.claims[0]["numbers"]
+
+
+def test_a_dry_run_runs_nothing(tmp_path):
+    plan = small_plan(tmp_path, seeds=2)
+    listed = told(plan, estimate(plan, "cpu"), 2, "cpu")
+    assert "reach/nn-pugail-prior-0.3/seed-1" in listed
+    assert "6 of 6 steps are left" in listed
+    assert "of unknown length" in listed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_lists_and_refuses(tmp_path, capsys):
+    out = str(tmp_path / "out")
+    asked = ["reproduce", "overfitting", "--task", "reach", "--device", "cpu", "--out", out]
+    main([*asked, "--seeds", "1", "--dry-run"])
+    assert "reach/nn-pugail/seed-0" in capsys.readouterr().out
+    for wrong, sentence in (
+        (["reproduce", "figure-9"], "choose from imitation, imitation-prior"),
+        ([*asked, "--seeds", "0"], "seeds must be at least 1"),
+        ([*asked, "--methods", "prl"], "has no prl; choose from gail, nn-pugail"),
+        (["reproduce", "domain-gap", "--task", "reach"], "has no distractors"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main(wrong)
+        assert stopped.value.code == 2
+        assert sentence in capsys.readouterr().err
+    assert not Path(out).exists()
+
+
+def test_runs_of_other_settings_are_not_taken_for_these(first):
+    def other(config):
+        return replace(learned(config), batch=8)
+
+    with pytest.raises(InputError, match="was run with other settings .batch 16 → 8"):
+        small_plan(first[0], replace(STUDY, learned=other))
+
+
+@pytest.mark.slow
+def test_episodes_of_prl_are_watched_with_both_rewards(out):
+    plan = small_plan(out, figure=FIGURES["hacking"], tasks=("reach",))
+    done = reproduce(plan, AtOnce(), device="cpu")
+    assert not [ending for ending in done.endings if not ending.well]
+    assert [path.name for path in done.files][:2] == ["hacking-reach.png", "hacking-reach.pdf"]
+    with Image.open(done.files[0]) as picture:
+        assert picture.width > picture.height > 200
+    assert {row["task"] for row in done.claims} == {"reach (the paper has not)"}
+    assert {row["outcome"] for row in done.claims} <= {"holds", "does not hold"}

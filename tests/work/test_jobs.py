@@ -1,0 +1,168 @@
+"""Jobs: order, what is found, what fails, what waits; and processes of their own."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pureward.errors import InputError, TrainingError
+from pureward.work.jobs import work_off
+from pureward.work.processes import LocalProcesses
+
+
+@dataclass(frozen=True)
+class Task:
+    """Leaves a file in its folder, or does what it is told instead."""
+
+    out: Path
+    after: tuple[Path, ...] = ()
+    does: str = ""
+
+    @property
+    def log(self) -> Path:
+        return self.out / "log.txt"
+
+    def finished(self) -> bool:
+        return (self.out / "done").exists()
+
+    def run(self) -> bool:
+        print(f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES')}")
+        if self.does == "fail":
+            raise InputError("it must not be so; make it otherwise")
+        if self.does == "stop":
+            return False
+        if self.does == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.does == "sleep":
+            time.sleep(600)
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / "done").touch()
+        return True
+
+
+class AtOnce:
+    """An executor of three lines: the seam for others."""
+
+    at_once = 2
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+
+    def start(self, job):
+        self.started.append(job.out.name)
+        return Ended(job)
+
+
+class Ended:
+    def __init__(self, job) -> None:
+        try:
+            self._state, self._said = ("finished" if job.run() else "stopped"), ""
+        except InputError as error:
+            self._state, self._said = "failed", str(error)
+
+    def running(self) -> bool:
+        return False
+
+    def ended(self):
+        return self._state
+
+    def last_words(self) -> str:
+        return self._said
+
+    def stop(self) -> None: ...
+
+    def wait(self) -> None: ...
+
+
+class Silent:
+    def begin(self, job):
+        return job
+
+    def look(self, job) -> None: ...
+
+    def end(self, ending) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr("pureward.work.jobs._LOOK_EVERY", 0.02)
+
+
+def states(endings) -> dict[str, str]:
+    return {ending.job.out.name: ending.state for ending in endings}
+
+
+def test_jobs_begin_after_those_they_need_and_once(tmp_path):
+    last = Task(tmp_path / "last", after=(tmp_path / "first", tmp_path / "second"))
+    jobs = [last, Task(tmp_path / "first"), Task(tmp_path / "second", after=(tmp_path / "first",))]
+    executor = AtOnce()
+    endings = work_off(jobs, executor, Silent())
+    assert executor.started == ["first", "second", "last"]
+    assert states(endings) == {"last": "finished", "first": "finished", "second": "finished"}
+    again = AtOnce()
+    assert set(states(work_off(jobs, again, Silent())).values()) == {"found"}
+    assert again.started == []
+
+
+def test_a_failure_holds_up_only_those_that_need_it(tmp_path):
+    jobs = [
+        Task(tmp_path / "bad", does="fail"),
+        Task(tmp_path / "needs", after=(tmp_path / "bad",)),
+        Task(tmp_path / "needs-too", after=(tmp_path / "needs",)),
+        Task(tmp_path / "late", does="stop"),
+        Task(tmp_path / "good"),
+    ]
+    endings = work_off(jobs, AtOnce(), Silent())
+    assert states(endings) == {
+        **{"bad": "failed", "needs": "blocked", "needs-too": "blocked"},
+        **{"late": "stopped", "good": "finished"},
+    }
+    assert [endings[0].said, endings[1].said] == [
+        "it must not be so; make it otherwise",
+        "waits for bad",
+    ]
+
+
+def test_a_watcher_may_refuse_to_begin(tmp_path):
+    class Refusing(Silent):
+        def begin(self, job):
+            return None
+
+    executor = AtOnce()
+    (ending,) = work_off([Task(tmp_path / "one")], executor, Refusing())
+    assert ending.state == "stopped"
+    assert executor.started == []
+
+
+def test_processes_tell_how_they_ended_and_see_their_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    jobs = [Task(tmp_path / does, does=does) for does in ("good", "fail", "stop", "die")]
+    endings = work_off(jobs, LocalProcesses(places=("4", "5", "4", "5")), Silent())
+    assert states(endings) == {
+        **{"good": "finished", "fail": "failed", "stop": "stopped", "die": "failed"}
+    }
+    assert endings[1].said == "it must not be so; make it otherwise"
+    assert endings[3].said.startswith("killed by SIGKILL")
+    assert [(tmp_path / name / "log.txt").read_text() for name in ("good", "stop")] == [
+        "GPU 4\n",
+        "GPU 4\n",
+    ]
+    assert "GPU 5" in (tmp_path / "fail" / "log.txt").read_text()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,5"
+
+
+def test_whatever_is_at_work_stops_if_the_watcher_raises(tmp_path):
+    class Impatient(Silent):
+        def look(self, job) -> None:
+            raise TrainingError("enough")
+
+    began = time.monotonic()
+    with pytest.raises(TrainingError, match="enough"):
+        work_off(
+            [Task(tmp_path / "long", does="sleep")], LocalProcesses(places=(None,)), Impatient()
+        )
+    assert time.monotonic() - began < 60
+    assert not (tmp_path / "long" / "done").exists()
