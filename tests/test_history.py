@@ -14,8 +14,7 @@ def test_returns_to_measure_against_come_from_the_card(tmp_path):
     for method in ("gail", "prl"):
         run = read_history(write_run(tmp_path / method, method, course(50.0), data=data))
         assert (run.expert, run.failure) == (90.0, 10.0)
-        # The last quarter has the returns 40 and 50.
-        assert run.verdict().numbers["share_of_expert"] == pytest.approx((45 - 10) / (90 - 10))
+        assert run.verdict().numbers["share_of_expert"] == pytest.approx((50 - 10) / (90 - 10))
 
 
 def test_the_expert_of_annotated_episodes_is_the_best_of_them(tmp_path):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict on a run, from its metrics alone: what became of the learned reward, in words.
 
-Numbers are means over the last quarter of a run. Rules are asked in order and the first that
-applies speaks; a rule whose numbers were not measured does not apply.
+Numbers are means over the last quarter of a run; returns are those of the last evaluation, which
+is a mean over episodes already. Rules are asked in order and the first that applies speaks; a
+rule whose numbers were not measured does not apply.
 """
 
 import math
@@ -27,7 +28,7 @@ Name = Literal[
 ]
 
 LATE = 0.25
-"""Share of a run, its end, that is judged: long enough to outlast one swing of the game."""
+"""Share of a run, its end, that is averaged: long enough to outlast one swing of the game."""
 SATURATED = 0.9
 """Share of rewards at the ceiling above which hardly two states differ in reward."""
 FLAT = 0.05
@@ -94,7 +95,7 @@ def judge(facts: Facts, rows: Sequence[Row]) -> Verdict:
 
 
 def late_numbers(rows: Sequence[Row]) -> dict[str, float]:
-    """The mean of every metric over the end of a run, by name; greedy returns win over others.
+    """Every metric at the end of a run, by name; greedy returns win over others.
 
     `return/best` is the best greedy return of the whole run, `success/failure/since` the highest
     P(success) of failures after it.
@@ -103,8 +104,9 @@ def late_numbers(rows: Sequence[Row]) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for kind in ("train", "probe", "eval"):  # a name of a later kind replaces an earlier one's
         own = [row for row in rows if row["kind"] == kind]
-        # Evaluations may be rare: where none is late the newest stands for the end.
-        late = [row for row in own if row["step"] >= (1 - LATE) * last] or own[-1:]
+        late = [row for row in own if row["step"] >= (1 - LATE) * last]
+        if kind == "eval" or not late:  # a policy that rose or fell of late is not their mean
+            late = own[-1:]
         names = {name for row in late for name in row} - {"kind", "step", "seconds", "updates"}
         for name in names:
             values = _finite(late, name)
