@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pureward.data.replay import ReplayConfig
-from pureward.paper.claims import Claim, ahead
-from pureward.paper.figure import Figure, Variant
+from pureward.paper.figure import Claim, Figure, Variant
 from pureward.paper.plan import Plan, make_plan
+from pureward.paper.rules import ahead
 from pureward.paper.tasks import Study
 from pureward.purl import PurlConfig
 from pureward.reward.network import NetworkConfig

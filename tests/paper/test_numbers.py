@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from pureward.history import read_history
-from pureward.paper.claims import (
-    Claim,
-    Rule,
+from pureward.paper.draw import DRAW
+from pureward.paper.figure import Claim, Rule
+from pureward.paper.figures import FIGURES
+from pureward.paper.numbers import Group, Results
+from pureward.paper.rules import (
     ahead,
     calls,
     deluded,
@@ -24,9 +26,6 @@ from pureward.paper.claims import (
     rises_to_prior,
     takes,
 )
-from pureward.paper.draw import DRAW
-from pureward.paper.figures import FIGURES
-from pureward.paper.numbers import Group, Results
 from pureward.paper.table import judged, rows, write_table
 from pureward.picture import save_figure
 from synthetic import course, write_card, write_run

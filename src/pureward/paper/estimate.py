@@ -33,11 +33,20 @@ class Rate:
 _H200 = "NVIDIA H200"
 # By task, kind of reward and machine. Nothing is guessed: what is not here is unknown.
 RATES: dict[tuple[str, str, str], Rate] = {
+    ("reach", "truth", "cpu"): Rate(
+        steps_per_second=667, source="results/README.md, two Neoverse-N1 cores"
+    ),
     ("walker", "truth", _H200): Rate(
         steps_per_second=153_000, source="results/expert/expert.json, one at a time"
     ),
     ("walker", "imitation", _H200): Rate(
         steps_per_second=19_300, source="results/walker/imitation.json, nine at once"
+    ),
+    ("walker", "regression", _H200): Rate(
+        steps_per_second=22_400, source="results/walker/search.json, eight at once"
+    ),
+    ("walker", "gated", _H200): Rate(
+        steps_per_second=14_700, source="results/walker/search.json, eight at once"
     ),
 }
 
@@ -127,17 +136,21 @@ def _estimate(step: Step, machine: str, rates: dict[tuple[str, str], Rate]) -> E
 
 
 def replay_bytes(config: RunConfig) -> int:
-    """Bytes of a run's replay."""
+    """Bytes of a run's replay, and of what its discriminator remembers besides."""
     states, actions = _sizes(config.task)
     frames = (3 * len(find_task(config.task).cameras), 64, 64) if config.needs_frames else None
-    return Layout(
-        rows=config.replay.capacity // config.worlds,
-        worlds=config.worlds,
-        horizon=find_task(config.task).horizon,
-        state_size=states,
-        action_size=actions,
-        frame_shape=frames,
-    ).bytes
+    remembered = config.reward.memory * config.replay.frame_stack * math.prod(frames or (0,))
+    return (
+        remembered
+        + Layout(
+            rows=config.replay.capacity // config.worlds,
+            worlds=config.worlds,
+            horizon=find_task(config.task).horizon,
+            state_size=states,
+            action_size=actions,
+            frame_shape=frames,
+        ).bytes
+    )
 
 
 @cache

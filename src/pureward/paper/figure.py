@@ -1,13 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a figure of the paper is: lines, tasks, a picture, and what the paper says of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pureward.paper.claims import Claim
+from pureward.paper.numbers import Results, UnmeasuredError
+
+Outcome = Literal["holds", "does not hold", "too close to call", "not measured"]
+Ask = Callable[[Results, str], "Finding"]
 
 Picture = Literal["curves", "success", "prior", "error", "strips", "gap"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Whether runs agree with a claim, and the numbers that say so."""
+
+    outcome: Outcome
+    told: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """When a claim holds, in words and as a function of results and a task."""
+
+    says: str
+    ask: Ask
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, in our words."""
+
+    paper: str
+    tasks: tuple[str, ...]
+    """The tasks it is made for."""
+    rule: Rule
+
+    def judge(self, results: Results, task: str) -> Finding:
+        """Ask the rule; what was not measured cannot agree or disagree."""
+        try:
+            return self.rule.ask(results, task)
+        except UnmeasuredError as missing:
+            return Finding(outcome="not measured", told=f"nobody has measured {missing}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,10 @@
 """The paper's figures as data: which runs each takes, what it draws, what the paper says of it."""
 
 from pureward.errors import InputError
-from pureward.paper.claims import (
+from pureward.paper.figure import Claim, Figure, Variant
+from pureward.paper.rules import (
     NEARLY_ALL,
     NEARLY_NONE,
-    Claim,
     ahead,
     calls,
     deluded,
@@ -20,7 +20,6 @@ from pureward.paper.claims import (
     rises_to_prior,
     takes,
 )
-from pureward.paper.figure import Figure, Variant
 
 ALL = ("walker", "lift", "stack")
 LIFT, LIFT_AND_STACK, WALKER = ("lift",), ("lift", "stack"), ("walker",)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from pureward.history import History
+from pureward.reading import trained_for
 from pureward.verdict import LATE, late_numbers
 
 
@@ -81,6 +82,11 @@ class Group:
         """The mean height of each seed's curve of greedy returns over a span of env steps."""
         courses = [run.series("eval", "return") for run in self.runs]
         return self._known("return", [_height(course, span) for course in courses if len(course)])
+
+    def progress(self) -> float:
+        """How much of its env steps the slowest seed has trained for, from 0 to 1."""
+        goals = [(trained_for(run)[0], run.config.get("env_steps", 0)) for run in self.runs]
+        return min((min(1.0, steps / goal) for steps, goal in goals if goal), default=1.0)
 
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
         """Env steps and seconds of training of each seed."""

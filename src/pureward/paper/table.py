@@ -32,6 +32,8 @@ def judged(figure: Figure, results: Results) -> list[dict[str, str]]:
     """Every claim of the paper on every task it is made for, with what was found."""
     found = []
     for task in results.tasks:
+        way = min(group.progress() for group in results.of(task))
+        early = f"; runs had come {way:.0%} of their way" if way < 1 else ""
         for claim in figure.claims_for(task):
             finding = claim.judge(results, task)
             found.append(
@@ -40,7 +42,7 @@ def judged(figure: Figure, results: Results) -> list[dict[str, str]]:
                     "task": task if task in claim.tasks else f"{task} (the paper has not)",
                     "rule": claim.rule.says,
                     "outcome": finding.outcome,
-                    "numbers": finding.told,
+                    "numbers": finding.told + early,
                 }
             )
     return found

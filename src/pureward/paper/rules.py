@@ -1,59 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper claims, each claim with the rule by which runs agree with it or not.
+"""Rules by which runs agree with a claim of the paper or not.
 
 Returns, rewards and what D says are means over the last quarter of a run, then over seeds.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy.stats import ttest_ind
 
+from pureward.paper.figure import Finding, Rule
 from pureward.paper.numbers import Results, UnmeasuredError, mean_of
 from pureward.verdict import FEW, GOOD, MOST, OVERFIT, PARTED
-
-Outcome = Literal["holds", "does not hold", "too close to call", "not measured"]
-Ask = Callable[[Results, str], "Finding"]
 
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.1
 """P(success) that stands for the paper's 100% and 0%."""
 NEAR_PRIOR = 0.15
 """How far P(success) of the replay may lie from η to count as approximating it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """Whether runs agree with a claim, and the numbers that say so."""
-
-    outcome: Outcome
-    told: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """When a claim holds, in words and as a function of results and a task."""
-
-    says: str
-    ask: Ask
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper, in our words."""
-
-    paper: str
-    tasks: tuple[str, ...]
-    """The tasks it is made for."""
-    rule: Rule
-
-    def judge(self, results: Results, task: str) -> Finding:
-        """Ask the rule; what was not measured cannot agree or disagree."""
-        try:
-            return self.rule.ask(results, task)
-        except UnmeasuredError as missing:
-            return Finding(outcome="not measured", told=f"nobody has measured {missing}")
 
 
 def near_expert(*labels: str) -> Rule:
