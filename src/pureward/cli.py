@@ -382,7 +382,7 @@ def reproduce(
     failed = done.ended("failed")
     if failed:
         told = "; ".join(f"{one.job.out}: {one.said}" for one in failed)
-        raise TrainingError(f"{len(failed)} steps failed ({told}); their log.txt tells more")
+        raise TrainingError(f"{len(failed)} steps failed ({told}); log.txt there tells more")
 
 
 def main(arguments: list[str] | None = None) -> None:

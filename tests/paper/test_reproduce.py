@@ -13,12 +13,13 @@ from pureward.errors import InputError
 from pureward.paper.estimate import estimate, told
 from pureward.paper.figures import FIGURES
 from pureward.paper.reproduce import Reproduced, reproduce
+from pureward.paper.tasks import STUDIES
 from pureward.run.log import read_metrics
 from pureward.work.training import Training, wall_seconds
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "work"))
-from small import STUDY, learned, small_plan
+from small import SMALL_FIGURE, STUDY, learned, small_plan
 from test_jobs import AtOnce
 
 
@@ -79,19 +80,25 @@ def test_a_run_that_was_stopped_goes_on(out, capsys):
     assert rows[-1]["step"] == 96
 
 
-def test_a_failure_is_told_and_the_rest_is_done(out):
+def test_a_failure_is_told_and_the_rest_is_done(out, capsys, monkeypatch):
     def spoiled(config):
         config = learned(config)
         return replace(config, failures="nowhere") if config.method == "nn-pugail" else config
 
-    done = reproduce(small_plan(out, replace(STUDY, learned=spoiled)), AtOnce(), device="cpu")
-    (failed,) = done.ended("failed")
-    assert "nowhere" in failed.said
-    assert failed.job.out.parent.name == "nn-pugail-prior-0.3"
-    table = json.loads(done.files[-1].read_text())
+    monkeypatch.setitem(FIGURES, "small", SMALL_FIGURE)
+    monkeypatch.setitem(STUDIES, "reach", replace(STUDY, learned=spoiled))
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", "small", "--seeds", "1", "--device", "cpu", "--out", str(out)])
+    assert stopped.value.code == 1
+    told = capsys.readouterr()
+    failed = out / "reach" / "nn-pugail-prior-0.3" / "seed-0"
+    assert f"1 steps failed ({failed}: " in told.err
+    assert "nowhere" in told.err
+    assert "not measured: The second is above the first." in told.out
+    table = json.loads((out / "small.json").read_text())
     assert [line["line"] for line in table["lines"]] == ["gail"]
-    assert table["runs not finished"] == [str(failed.job.out)]
-    assert "nobody has measured nn-pugail" in done.claims[0]["numbers"]
+    assert table["runs not finished"] == [str(failed)]
+    assert "nobody has measured nn-pugail" in table["claims"][0]["numbers"]
 
 
 def test_a_dry_run_runs_nothing(tmp_path):

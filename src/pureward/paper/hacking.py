@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from pureward.env import find_device, make
-from pureward.evidence import Judged, by_disagreement, judge_episode
+from pureward.evidence import Judged, judge_episode
 from pureward.paper.numbers import UnmeasuredError
 from pureward.picture import cameras
 from pureward.reward.saved import load_reward
@@ -17,7 +17,7 @@ from pureward.run.collect import rollout
 from pureward.run.policy import load_policy
 from pureward.strip import Panel, Strip, Track, draw_strips
 
-_EPISODES = 16  # played, of which the one is shown where prl and the truth part most
+_EPISODES = 16  # played, of which one is shown
 _SEED = 7
 
 
@@ -27,7 +27,7 @@ class Watched:
 
     task: str
     strip: Strip
-    """The episode where prl and the truth part most."""
+    """The episode in which prl promises most beyond the truth."""
     returns: Mapping[str, np.ndarray]
     """Of every episode: "true", and what "prl" and "nn-purl" pay."""
 
@@ -44,11 +44,11 @@ def watch(task: str, prl: Path, purl: Path, device: str) -> Watched:
         name: [judge_episode(episode, reward, stack) for episode in episodes]
         for name, reward in rewards.items()
     }
-    worst = by_disagreement(judged["prl"])[0]
     returns = {
         name: np.array([float(one.learned.sum()) for one in judged[name]]) for name in judged
     }
     returns["true"] = np.array([float(episode.rewards.sum()) for episode in episodes])
+    worst = int(np.argmax(returns["prl"] - returns["true"]))
     strip = _strip(task, judged["prl"][worst], judged["nn-purl"][worst])
     return Watched(task=task, strip=strip, returns=returns)
 

@@ -2,14 +2,14 @@
 """What the runs of a figure measured, seed by seed, and the means and intervals over seeds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import stdtrit
 
 from pureward.history import History
 from pureward.reading import trained_for
-from pureward.verdict import LATE, late_numbers
+from pureward.verdict import LATE
 
 
 class UnmeasuredError(Exception):
@@ -51,7 +51,8 @@ class Group:
 
     def late(self, name: str) -> np.ndarray:
         """A metric of each seed, the mean over the last quarter of its run."""
-        return self._each(name, late_numbers)
+        known = [_at_the_end(run, name) for run in self.runs]
+        return self._known(name, [value for value in known if value is not None])
 
     def early(self, name: str) -> np.ndarray:
         """A probed metric of each seed, the mean over the first quarter of its run."""
@@ -65,11 +66,12 @@ class Group:
     def returns(self) -> np.ndarray:
         """The greedy true return of each seed over the last quarter of its run."""
         judged = [run for run in self.runs if len(run.series("eval", "return"))]
-        return self._known("return", [late_numbers(run.rows)["return"] for run in judged])
+        return replace(self, runs=judged).late("return")
 
     def best(self) -> np.ndarray:
         """The best greedy evaluation of each seed."""
-        return self._each("return/best", late_numbers)
+        courses = [run.series("eval", "return")[:, 1] for run in self.runs]
+        return self._known("return", [float(course.max()) for course in courses if len(course)])
 
     def ways(self) -> np.ndarray:
         """How far each seed has come from the return of failures to the expert's."""
@@ -93,10 +95,6 @@ class Group:
         judged = [run.series("eval", "return", "seconds")[-1:, 0] for run in self.runs]
         steps = [run.series("eval", "return")[-1:, 0] for run in self.runs]
         return np.concatenate([*steps, []]), np.concatenate([*judged, []])
-
-    def _each(self, name: str, summary) -> np.ndarray:
-        told = [summary(run.rows) for run in self.runs]
-        return self._known(name, [numbers[name] for numbers in told if name in numbers])
 
     def _known(self, name: str, values: list[float]) -> np.ndarray:
         if not values:
@@ -136,6 +134,18 @@ class Results:
             raise UnmeasuredError(f"any return on {task}")
         first = max(course[0, 0] for course in courses)
         return first, max(first, min(course[-1, 0] for course in courses))
+
+
+def _at_the_end(run: History, name: str) -> float | None:
+    """A metric's mean over the last quarter of a run: a policy may fall and rise again."""
+    end = (1 - LATE) * max(row["step"] for row in run.rows)
+    for kind in ("eval", "probe", "train"):  # greedy returns before those of exploration
+        course = run.series(kind, name)
+        if len(course):
+            # Evaluations may be rare: where none is late the newest stands for the end.
+            late = course[course[:, 0] >= end]
+            return float((late if len(late) else course[-1:])[:, 1].mean())
+    return None
 
 
 def _height(course: np.ndarray, span: tuple[float, float]) -> float:
