@@ -42,7 +42,7 @@ def make(tmp_path):
 def test_whoever_is_ahead_is_said_to_be(make, ours, theirs, sentence):
     told = read_curves([make("nn-pugail", ours)], [[make("gail", theirs)]])
     assert sentence in told
-    assert f"nn-pugail at {ours:.1f} ± 2.0, {ours / 90:.0%} of 90.0" in told[0]
+    assert f"nn-pugail at {ours:.1f} ± 2.0 ({ours / 90:.0%} of 90.0)" in told[0]
     assert any("One seed each" in line for line in told)
 
 
@@ -70,7 +70,7 @@ def test_runs_without_evaluations_say_so(tmp_path):
 def test_what_a_discriminator_takes_for_success(make):
     told = read_success(make("gail", 40.0, probe=PROBE))
     assert "100% of the frames it trains on, 50% of those held out, 10% of failures" in told
-    assert "overfitted: 50% are lost" in told
+    assert "overfitted: of those held out 50% fewer" in told
     held = PROBE | {"success/held_out": 0.95}
     assert "holds for those held out" in read_success(make("nn-pugail", 80.0, probe=held))
     assert "no discriminator" in read_success(make("prl", 80.0))
@@ -79,8 +79,15 @@ def test_what_a_discriminator_takes_for_success(make):
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (45.0, "prl is paid 45.0 an episode more than the truth (delusion), 50% of"),
-        (-9.0, "prl is paid 9.0 an episode less than the truth (starvation), 10% of"),
+        (
+            45.0,
+            "45.0 more an episode than the truth, 50% of the best annotated return, which is de",
+        ),
+        (
+            -27.0,
+            "27.0 less an episode than the truth, 30% of the best annotated return, which is st",
+        ),
+        (-9.0, "9.0 less an episode than the truth, 10% of the best annotated return."),
     ],
 )
 def test_reward_errors_have_a_side(make, error, sentence):

@@ -71,7 +71,7 @@ SUPERVISED = {
 def test_imitation(name):
     told = verdict("nn-pugail", **IMITATION[name])
     assert told.name == name, told
-    assert f"true return is {told.numbers['return']:.1f} of the expert's 90.0" in told.sentence
+    assert f"true return is {told.numbers['return']:.1f}, against 90.0 in its data" in told.sentence
 
 
 def test_a_policy_that_fell_is_unsteady_and_forgotten_failures_are_named():
@@ -80,7 +80,7 @@ def test_a_policy_that_fell_is_unsteady_and_forgotten_failures_are_named():
     fallen[1]["return"] = 88.0  # at the first instant
     told = judge(Facts(method="nn-pugail", **DEMONSTRATED), fallen)
     assert told.name == "unsteady"
-    assert "after 88.0 at its best" in told.sentence
+    assert "was 88.0 at its best" in told.sentence
     assert "forgot" not in told.sentence
     fallen[2]["success/failure"] = 0.6  # a probe after it
     told = judge(Facts(method="nn-pugail", **DEMONSTRATED), fallen)
@@ -158,7 +158,7 @@ def test_the_end_of_a_run_is_judged_and_a_fall_is_told():
     assert numbers["return"] == 20.0  # the last; other metrics are means of the last quarter
     assert numbers["return/best"] == 85.0
     told = judge(Facts(method="nn-pugail", **DEMONSTRATED), course)
-    assert "after 85.0 at its best" in told.sentence
+    assert "was 85.0 at its best" in told.sentence
     assert told.numbers["share_of_expert"] == pytest.approx((20 - 10) / (90 - 10))
 
 

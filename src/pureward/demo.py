@@ -73,7 +73,7 @@ class Size:
     """Env steps of each of the four runs."""
     warmup: int = 1_600
     """Env steps of random actions at their beginning."""
-    evaluated: int = 16
+    evaluated: int = 10
     """Greedy episodes of an evaluation, and of the evidence."""
 
 
@@ -108,7 +108,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
 
 def run_config(method: str, out: Path, size: Size) -> RunConfig:
     """The settings of one of the runs; "truth" is the expert's."""
-    every = max(1, size.steps // 4)
+    every = max(1, size.steps // 8)
     config = replace(
         preset(TASK, "fast", out=str(out / method), device="cpu"),
         env_steps=size.steps,
@@ -117,13 +117,13 @@ def run_config(method: str, out: Path, size: Size) -> RunConfig:
         batch=128,
         replay=ReplayConfig(capacity=20_000, discount=_DISCOUNT),
         agent=_AGENT,
-        log_every=max(1, every // 5),
+        log_every=max(1, every // 4),
         evaluate_every=every,
         evaluate_episodes=size.evaluated,
-        probe_every=max(1, every // 2),
+        probe_every=every,
         probe_frames=64,
-        checkpoint_every=every,
-        snapshot_every=max(1, every // 4),
+        checkpoint_every=2 * every,
+        snapshot_every=max(1, every // 2),
     )
     row = method_named(method)
     if row.reward == "truth":

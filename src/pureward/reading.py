@@ -31,9 +31,13 @@ class Ending:
     expert: float | None
 
     def told(self) -> str:
-        """The return, and what share of the expert's it is."""
-        share = "" if not self.expert else f", {self.mean / self.expert:.0%} of {self.expert:.1f}"
-        return f"{self.method} at {self.mean:.1f} ± {self.spread:.1f}{share}"
+        """The method, its return, and what share that is of the data's."""
+        return f"{self.method} at {self.told_return()}"
+
+    def told_return(self) -> str:
+        """The return, and what share it is of the data's: the expert's or the best annotated."""
+        share = f" ({self.mean / self.expert:.0%} of {self.expert:.1f})" if self.expert else ""
+        return f"{self.mean:.1f} ± {self.spread:.1f}{share}"
 
 
 def ending(runs: Sequence[History]) -> Ending | None:
@@ -96,13 +100,12 @@ def read_success(run: History) -> str:
         return f"{run.method} has no discriminator that was probed."
     told = f"At the end {run.method} takes for success {', '.join(seen)}."
     train, held_out = numbers.get("success/train"), numbers.get("success/held_out")
-    if train is not None and held_out is not None and train >= MOST:
-        gap = train - held_out
-        told += (
-            f" It has overfitted: {gap:.0%} are lost between trained and held-out frames."
-            if gap > OVERFIT
-            else " What it knows of the trained frames holds for those held out."
-        )
+    if train is None or held_out is None:
+        return told
+    if train - held_out > OVERFIT:
+        return f"{told} It has overfitted: of those held out {train - held_out:.0%} fewer."
+    if held_out >= MOST:
+        return f"{told} What it knows of the trained frames holds for those held out."
     return told
 
 
@@ -112,11 +115,13 @@ def read_error(run: History) -> str:
     if "reward_error" not in numbers:
         return f"{run.method} was not evaluated with its predictions."
     error = numbers["reward_error"]
-    sides = {True: "more than the truth (delusion)", False: "less than the truth (starvation)"}
-    told = f"{run.method} is paid {abs(error):.1f} an episode {sides[error > 0]}"
-    if run.expert:
-        told += f", {abs(error) / abs(run.expert):.0%} of the best annotated return"
-    return told + "."
+    side, name = ("more", "delusion") if error > 0 else ("less", "starvation")
+    told = f"{run.method} is paid {abs(error):.1f} {side} an episode than the truth"
+    if not run.expert:
+        return told + "."
+    share = abs(error / run.expert)
+    called = f", which is {name}" if share > PARTED else ""
+    return f"{told}, {share:.0%} of the best annotated return{called}."
 
 
 def trained_for(run: History) -> tuple[int, float]:

@@ -112,7 +112,7 @@ def _table(runs: Sequence[History]) -> str:
         cells = [
             *(f"<td>{escape(text)}</td>" for text in (run.path.name, run.task, run.method)),
             *(f'<td class="number">{number}</td>' for number in (f"{steps:,}", f"{seconds:.0f}")),
-            f"<td>{escape(end.told().partition(' at ')[2]) if end else '–'}</td>",
+            f"<td>{escape(end.told_return()) if end else '–'}</td>",
             f"<td>{escape(run.verdict().name)}</td>",
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")

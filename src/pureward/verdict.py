@@ -268,10 +268,10 @@ def _and_return(n: Numbers) -> str:
         return ""
     told = f"; the true return is {n['return']:.1f}"
     if "expert" in n:
-        told += f" of the expert's {n['expert']:.1f}"
+        told += f", against {n['expert']:.1f} in its data"
     best = n.get("return/best", n["return"])
     fell = best - n["return"] > PARTED * abs(best)
-    return told + (f", after {best:.1f} at its best" if fell else "")
+    return told + (f", and was {best:.1f} at its best" if fell else "")
 
 
 def _parted(n: Numbers) -> float:
