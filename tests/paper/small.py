@@ -30,7 +30,7 @@ SHORT = {
     "warmup_steps": 40,
     "batch": 16,
     "log_every": 40,
-    "evaluate_episodes": 2,
+    "evaluate_episodes": 1,
     "checkpoint_every": 48,
     "snapshot_every": 40,
 }
@@ -52,7 +52,7 @@ def learned(config: RunConfig) -> RunConfig:
         config,
         **SHORT,
         env_steps=96,
-        evaluate_every=48,
+        evaluate_every=0,
         probe_every=48,
         probe_frames=4,
         agent=replace(SMALL, value_high=300.0),
