@@ -67,7 +67,9 @@ def vpu(
         raise InputError("vpu needs mixed_logits and mixed_shares, got none; see mixed_frames")
     mixed = checked_logits("mixed", mixed_logits)
     if not 0 <= mixup_weight < float("inf"):
-        raise InputError(f"mixup_weight must be finite and at least 0, got {mixup_weight}; try 0.03")
+        raise InputError(
+            f"mixup_weight must be finite and at least 0, got {mixup_weight}; try 0.03"
+        )
     positive = -F.logsigmoid(p).mean()
     log_u = F.logsigmoid(u)
     negative = log_u.logsumexp(0) - float(np.log(len(u)))

@@ -141,7 +141,8 @@ class Learner:
         _copy(self._reward_meter.tensors(), under("reward_meter", saved))
         self.generator.set_state(saved["generator"].cpu())
         self.exploration.scale.copy_(saved["exploration"])
-        self.exploration.noise.copy_(saved["noise"])
+        if "noise" in saved:  # not in checkpoints from before noise lasted
+            self.exploration.noise.copy_(saved["noise"])
         self.updates = int(saved["updates"])
         self._steps = int(saved["steps"])
 
