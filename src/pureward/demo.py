@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pureward.agent.d4pg import D4PGConfig
 from pureward.data.replay import ReplayConfig
-from pureward.errors import TrainingError
 from pureward.evidence import probe
 from pureward.fleet import train_all
 from pureward.history import History
@@ -23,8 +22,6 @@ from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
 from pureward.run.collect import collect
 from pureward.run.config import RunConfig
-from pureward.run.directory import RunDirectory
-from pureward.run.loop import train
 from pureward.run.presets import preset
 
 TASK = "reach"
@@ -91,7 +88,9 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
     """Run the demo in a folder, from where it was left; progress is shown on the way."""
     size = size or Size()
     began = time.monotonic()
-    _train_expert(out / "expert", size)
+    print("An expert on the task's own reward:")
+    expert = run_config("truth", out, size)
+    train_all([replace(expert, out=str(out / "expert"), env_steps=size.expert_steps)])
     _collect(out, size)
     configs = [run_config(method, out, size) for method in METHODS]
     print(f"{len(configs)} runs on rewards learned from pixels, two at a time:")
@@ -137,18 +136,6 @@ def run_config(method: str, out: Path, size: Size) -> RunConfig:
         save_replay=False,
         **{needed: str(out / needed)},
     )
-
-
-def _train_expert(path: Path, size: Size) -> None:
-    if RunDirectory(path).read_status().get("state") == "finished":
-        return
-    print("An expert on the task's own reward:")
-    config = replace(
-        run_config("truth", path.parent, size), out=str(path), env_steps=size.expert_steps
-    )
-    result = train(config, resume=(path / "config.json").exists())
-    if result.state != "finished":
-        raise TrainingError(f"the expert was {result.state}; run the demo again to go on")
 
 
 def _collect(out: Path, size: Size) -> None:
