@@ -107,7 +107,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
 
 def run_config(method: str, out: Path, size: Size) -> RunConfig:
     """The settings of one of the runs; "truth" is the expert's."""
-    every = max(1, size.steps // 8)
+    every = max(1, size.steps // 5)
     config = replace(
         preset(TASK, "fast", out=str(out / method), device="cpu"),
         env_steps=size.steps,
