@@ -53,7 +53,7 @@ class BatchEnv:
         self._bad_actions = _AsyncFlag(self.device)
         # Steps into each episode, counted on the host too: it knows without asking the device
         # whether any world has come to its end, and the device knows which.
-        self._elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
+        self.elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self._host_elapsed = np.zeros(self.worlds, dtype=np.int64)
         # Control steps on end for which each world has been in a state of success.
         self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
@@ -87,15 +87,15 @@ class BatchEnv:
         """
         self.engine.state.ctrl.copy_(self._control(action))
         self.engine.step()
-        self._elapsed += 1
+        self.elapsed += 1
         self._host_elapsed += 1
         arrival = obs = self._observe()
         reward = self.task.reward(self.engine.state).float()
         success = self._count_success()
-        truncated = self._elapsed >= self.horizon
+        truncated = self.elapsed >= self.horizon
         ended = self._host_elapsed >= self.horizon
         if ended.any():
-            self._elapsed.masked_fill_(truncated, 0)
+            self.elapsed.masked_fill_(truncated, 0)
             self._host_elapsed[ended] = 0
             if ended[0]:
                 self.check()  # once an episode: it makes the host wait
@@ -122,7 +122,7 @@ class BatchEnv:
             **save_state(self.engine.state),
             # Forces and touch follow from the last step, not from where things are.
             "sensordata": self.engine.state.sensordata.clone(),
-            "elapsed": self._elapsed.clone(),
+            "elapsed": self.elapsed.clone(),
             "held": self._held.clone(),
             "generator": self._generator.get_state(),
         }
@@ -139,7 +139,7 @@ class BatchEnv:
 
     def _set_elapsed(self, elapsed: np.ndarray) -> None:
         self._host_elapsed[:] = elapsed
-        self._elapsed.copy_(torch.from_numpy(elapsed))
+        self.elapsed.copy_(torch.from_numpy(elapsed))
 
     def _control(self, action: Tensor) -> Tensor:
         if tuple(action.shape) != (self.worlds, self.engine.model.nu):

@@ -290,6 +290,8 @@ def test_settings_go_through_json():
         ({"method": "gial"}, "unknown method 'gial'"),
         ({"worlds": 0}, "worlds must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),
+        ({"guided": 2.0}, "guided is a share of the worlds, got 2.0"),
+        ({"task": "reach", "guided": 0.5}, "no script for task 'reach'"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),
     ],
 )
@@ -298,15 +300,18 @@ def test_bad_settings_are_refused_in_a_sentence(changes, sentence):
         replace(pureward.RunConfig(), **changes)
 
 
-def test_a_script_fills_the_replay_before_learning_begins(tmp_path):
-    config = tiny(tmp_path / "run", task="stack", warmup="scripted", env_steps=480, worlds=4)
+def test_a_script_begins_episodes_and_a_resumed_run_goes_on_with_it(tmp_path):
     quiet = ExplorationConfig(low=0.0, high=0.0)
-    config = replace(config, warmup_steps=440, evaluate_every=0, exploration=quiet)
-    pureward.train(config)
-    rewards = weights(tmp_path / "run")["learner/replay/reward"]
-    assert rewards.max() > 0.6, "a block was lifted, which chance does not do"
-    with pytest.raises(InputError, match="no script for task 'reach'"):
-        tiny(tmp_path, warmup="scripted")
+    whole = tiny(tmp_path / "whole", task="stack", guided=0.5, env_steps=640, worlds=4)
+    whole = replace(whole, warmup_steps=480, evaluate_every=0, exploration=quiet)
+    pureward.train(whole)
+    rewards = weights(tmp_path / "whole")["learner/replay/reward"]
+    assert rewards.max() > 0.4, "a block was lifted, which chance does not do"
+    halves = replace(whole, out=str(tmp_path / "halves"), env_steps=320)
+    pureward.train(halves)
+    pureward.train(replace(halves, env_steps=640), resume=True)
+    ours, theirs = weights(tmp_path / "whole"), weights(tmp_path / "halves")
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 def test_the_command_line_trains_evaluates_and_shows(tmp_path, capsys):

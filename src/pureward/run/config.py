@@ -3,7 +3,7 @@
 
 import json
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
@@ -58,9 +58,9 @@ class RunConfig:
     stop_at_return: float = 0.0
     """Stop at the first evaluation with so high a return; 0 trains to the end."""
     warmup_steps: int = 50_000
-    """Env steps before learning begins."""
-    warmup: Literal["random", "scripted"] = "random"
-    """How they are acted: at random, or by the task's script with exploration noise on top."""
+    """Env steps before learning begins, acted at random."""
+    guided: float = 0.0
+    """Share of the worlds where the task's script begins each episode, up to a random step."""
     updates_per_step: int = 4
     """Learner updates with each control step of the batch."""
     batch: int = 2048
@@ -97,9 +97,9 @@ class RunConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is built."""
         find_task(self.task).variant(self.distractors or None)
-        if self.warmup not in ("random", "scripted"):
-            raise InputError(f"unknown warmup {self.warmup!r}; choose 'random' or 'scripted'")
-        if self.warmup == "scripted":
+        if not 0 <= self.guided <= 1:
+            raise InputError(f"guided is a share of the worlds, got {self.guided}; try 0.25")
+        if self.guided:
             check_scripted(self.task)
         self._check_reward()
         least = {

@@ -19,6 +19,7 @@ from pureward.errors import TrainingError
 from pureward.purl import Purl
 from pureward.run.checkpoint import flattened, under
 from pureward.run.config import RunConfig
+from pureward.run.guide import Guide
 from pureward.run.meter import Meter
 from pureward.run.rewards import build_reward
 from pureward.types import Observation, Step
@@ -53,6 +54,9 @@ class Learner:
             action_size=env.action_size,
             generator=self.generator,
         )
+        self.guide = (
+            Guide(env, share=config.guided, generator=self.generator) if config.guided else None
+        )
         self.reward = build_reward(config, env, self.replay)
         self.purl = Purl(
             agent=self.agent,
@@ -70,18 +74,16 @@ class Learner:
         self._reward_meter = Meter(env.device, updates=config.reward.updates)
         self._captured: dict[str, CapturedCall] = {}
 
-    def act(self, state: Tensor) -> Tensor:
-        """Actions for collecting: the policy's, with noise."""
+    def act(self, state: Tensor, *, at_random: bool = False) -> Tensor:
+        """Actions for collecting: the policy's with noise, or uniform ones to begin with."""
         self.agent.observe(state)
-        return self.agent.act(state, self.exploration.draw(self.generator))
-
-    def warm_up(self, state: Tensor, guide: Callable[[Tensor], Tensor] | None) -> Tensor:
-        """Actions to begin with: a guide's with noise, or uniform ones."""
-        self.agent.observe(state)
-        if guide is not None:
-            return (guide(state) + self.exploration.draw(self.generator)).clamp_(-1.0, 1.0)
-        shape = (len(state), self.exploration.action_size)
-        return torch.rand(shape, generator=self.generator, device=self.device) * 2.0 - 1.0
+        noise = self.exploration.draw(self.generator)
+        if at_random:
+            uniform = torch.rand(noise.shape, generator=self.generator, device=self.device)
+            action = uniform * 2.0 - 1.0
+        else:
+            action = self.agent.act(state, noise)
+        return action if self.guide is None else self.guide(action, noise)
 
     def remember(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Keep one step of every world, and score it where scores are kept."""
@@ -123,6 +125,7 @@ class Learner:
             **flattened("remembered", self.reward.remembered() if kept else {}),
             **flattened("agent_meter", self._agent_meter.tensors()),
             **flattened("reward_meter", self._reward_meter.tensors()),
+            **flattened("guide", self.guide.tensors() if self.guide else {}),
             "generator": self.generator.get_state(),
             "exploration": self.exploration.scale,
             "noise": self.exploration.noise,
@@ -139,6 +142,8 @@ class Learner:
             _copy(self.reward.remembered(), under("remembered", saved))
         _copy(self._agent_meter.tensors(), under("agent_meter", saved))
         _copy(self._reward_meter.tensors(), under("reward_meter", saved))
+        if self.guide:
+            _copy(self.guide.tensors(), under("guide", saved))
         self.generator.set_state(saved["generator"].cpu())
         self.exploration.scale.copy_(saved["exploration"])
         if "noise" in saved:  # not in checkpoints from before noise lasted

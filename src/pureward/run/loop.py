@@ -26,7 +26,6 @@ from pureward.run.log import MetricsLog
 from pureward.run.policy import write_snapshot
 from pureward.run.stopping import StopSignal
 from pureward.run.stopwatch import Stopwatch
-from pureward.tasks.scripted import Scripted
 
 _FILMED_WORLDS = 4
 # Evaluation draws its own first states, the same at every evaluation of a run.
@@ -85,8 +84,6 @@ class _Run:
             distractors=config.distractors or None,
         )
         self.learner = Learner(config, self.env)
-        scripted = config.warmup == "scripted"
-        self.guide = Scripted(config.task, self.env.engine.state) if scripted else None
         self.judge = make(
             config.task,
             config.evaluate_episodes,
@@ -152,10 +149,8 @@ class _Run:
 
     def _step(self) -> None:
         """One control step of every world, and the updates that go with it."""
-        if self.env_steps < self.config.warmup_steps:
-            action = self.learner.warm_up(self.obs.state, self.guide)
-        else:
-            action = self.learner.act(self.obs.state)
+        warm = self.env_steps >= self.config.warmup_steps
+        action = self.learner.act(self.obs.state, at_random=not warm)
         step = self.env.step(action)
         self.learner.remember(self.obs, action, step)
         self.obs = step.obs

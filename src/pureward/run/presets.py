@@ -65,7 +65,7 @@ _FAST_ARM = replace(
     updates_per_step=8,
     replay=ReplayConfig(capacity=2_000_000),
     agent=replace(_FAST_AGENT, normalise=True),
-    exploration=ExplorationConfig(low=0.05, high=0.5, correlation=0.8),
+    exploration=ExplorationConfig(low=0.05, high=0.4, correlation=0.8),
     log_every=500_000,
     evaluate_every=4_000_000,
     evaluate_episodes=200,
@@ -82,8 +82,13 @@ PRESETS: dict[tuple[str, str], RunConfig] = {
     ("lift", "paper"): _PAPER_ARM,
     ("lift", "fast"): _FAST_ARM,
     ("stack", "paper"): _PAPER_ARM,
-    # Nobody stacks blocks by chance: the replay begins with one scripted episode of every world.
-    ("stack", "fast"): replace(_FAST_ARM, task="stack", warmup="scripted", warmup_steps=2048 * 400),
+    # Nobody stacks blocks by chance, and nobody stacks them with a trembling hand.
+    ("stack", "fast"): replace(
+        _FAST_ARM,
+        task="stack",
+        guided=0.25,
+        exploration=ExplorationConfig(low=0.0, high=0.2, correlation=0.8),
+    ),
 }
 
 
@@ -114,7 +119,7 @@ _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
     ("lift", "paper"): {},
     ("lift", "fast"): _LEARNED_ARM,
     ("stack", "paper"): {},
-    ("stack", "fast"): _LEARNED_ARM | {"warmup": "random", "warmup_steps": 50_000},
+    ("stack", "fast"): _LEARNED_ARM | {"guided": 0.0},
     ("reach", "paper"): {},
     ("reach", "fast"): {
         "env_steps": 16_000,

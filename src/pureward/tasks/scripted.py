@@ -3,6 +3,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -28,6 +29,8 @@ _OPEN, _SHUT = 0.75, 1.4
 # beside it, along the direction in which they close.
 _TOOL = (0.004, 0.002, -0.188)
 _FINGERTIP = 0.055
+_FLAT, _UP = (1.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+_FASTEST = (LARGE_JOINT_SPEED,) * 3 + (SMALL_JOINT_SPEED,) * 3
 _ARM_BODIES = slice(2, 2 + JOINTS)  # each turns about its own z axis
 _TOOL_IS_STEERED = -1
 
@@ -105,15 +108,18 @@ class Scripted:
         onward = ((near & ~busy) | ~patient) & (self.move < self._moves.last)
         # Something carried that does not arrive is not well in hand: put it down, try again.
         in_vain = ~patient & ~near & (self._moves.steer[self.move] != _TOOL_IS_STEERED)
-        self.move = torch.where(in_vain, 0, self.move + onward)
-        self._since = torch.where(onward, 0, self._since + 1)
+        self.move.add_(onward).masked_fill_(in_vain, 0)
+        self._since.add_(1).masked_fill_(onward, 0)
         twist = torch.cat([_limited(3.0 * self._error(), 0.30), self._turn()], dim=1)
         arm = _joint_speeds(state, twist)
-        limits = arm.new_tensor([LARGE_JOINT_SPEED] * 3 + [SMALL_JOINT_SPEED] * 3)
-        arm = arm / limits
+        arm = arm / _constant(_FASTEST, arm)
         arm = arm / arm.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
         hand = 4.0 * (self._moves.grip[self.move][:, None] - fingers(state)) / FINGER_SPEED
         return torch.cat([arm, hand.clamp(-1.0, 1.0)], dim=1).float()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What it remembers from step to step, by name."""
+        return {"move": self.move, "since": self._since, "along": self._along}
 
     def _start_again(self) -> None:
         """Where an episode has begun or the object is lost, go back to the first move."""
@@ -126,7 +132,7 @@ class Scripted:
         self._since.masked_fill_(begins, 0)
         choice = _closing_direction(self._state, self._target)
         fresh = (self.move == 0) & (self._since == 0)
-        self._along = torch.where(fresh[:, None], choice, self._along)
+        self._along.copy_(torch.where(fresh[:, None], choice, self._along))
 
     def _error(self) -> Tensor:
         """Vector from what is steered to where it should be (worlds, 3)."""
@@ -135,9 +141,9 @@ class Scripted:
         at = torch.where((bodies == _TOOL_IS_STEERED)[:, None], tool, _take(self._state, bodies))
         over = self._moves.over[self.move]
         stays = (over == _TOOL_IS_STEERED)[:, None]
-        base = torch.where(stays, at * at.new_tensor([1.0, 1.0, 0.0]), _take(self._state, over))
+        base = torch.where(stays, at * _constant(_FLAT, at), _take(self._state, over))
         above = self._moves.above[self.move]
-        goal = base + above.nan_to_num()[:, None] * at.new_tensor([0.0, 0.0, 1.0])
+        goal = base + above.nan_to_num()[:, None] * _constant(_UP, at)
         goal = torch.where((above.isnan())[:, None], at, goal)
         return goal - at
 
@@ -181,6 +187,16 @@ class _Table:
         self.carries = whole([a and b for a, b in zip([False, *shut[:-1]], shut, strict=True)])
 
 
+def _constant(values: tuple[float, ...], like: Tensor) -> Tensor:
+    return _on_device(values, like.device, like.dtype)
+
+
+@cache
+def _on_device(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Numbers that are sent to the device once: sending them makes the host wait."""
+    return torch.tensor(values, device=device, dtype=dtype)
+
+
 def _limited(vector: Tensor, longest: float) -> Tensor:
     length = torch.linalg.vector_norm(vector, dim=1, keepdim=True)
     return vector * (longest / length.clamp(min=longest))
@@ -194,7 +210,7 @@ def _take(state: State, bodies: Tensor) -> Tensor:
 def _tool(state: State) -> Tensor:
     """The point between the fingertips (worlds, 3)."""
     frame = state.xmat[:, HAND_BODY]
-    return state.xpos[:, HAND_BODY] + frame @ frame.new_tensor(_TOOL)
+    return state.xpos[:, HAND_BODY] + frame @ _constant(_TOOL, frame)
 
 
 def _joint_speeds(state: State, twist: Tensor) -> Tensor:
@@ -204,7 +220,9 @@ def _joint_speeds(state: State, twist: Tensor) -> Tensor:
     jacobian = torch.cat([torch.linalg.cross(axes, arms), axes], dim=2).transpose(1, 2)
     square = jacobian @ jacobian.transpose(1, 2)
     square = square + 1e-3 * torch.eye(6, dtype=square.dtype, device=square.device)
-    return (jacobian.transpose(1, 2) @ torch.linalg.solve(square, twist[..., None]))[..., 0]
+    # Never singular, so not looked at: looking would make the host wait.
+    solved = torch.linalg.solve_ex(square, twist[..., None])[0]
+    return (jacobian.transpose(1, 2) @ solved)[..., 0]
 
 
 def _closing_direction(state: State, body: int) -> Tensor:
@@ -222,6 +240,6 @@ def _closing_direction(state: State, body: int) -> Tensor:
     tips = state.xpos[:, None, None, body, :2] + sides
     gaps = tips[..., None, :] - state.xpos[:, None, None, others, :2]
     from_objects = torch.linalg.vector_norm(gaps, dim=-1).amin(dim=-1) - 0.7 * BLOCK
-    from_walls = (tips.new_tensor(TRAY) - tips.abs()).amin(dim=-1)
+    from_walls = (_constant(TRAY, tips) - tips.abs()).amin(dim=-1)
     best = torch.minimum(from_objects, from_walls).amin(dim=1).argmax(dim=1)
     return flat[torch.arange(len(best), device=best.device), best]
