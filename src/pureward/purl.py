@@ -62,6 +62,8 @@ class PurlConfig:
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024
     """Cached scores brought up to date with each control step."""
+    by_reward: float = 0.0
+    """Share of annotated positives drawn in proportion to their reward, the rest uniformly."""
     memory: int = 0
     """Frames kept as a sample of all the agent ever saw, for D; 0 for the replay alone."""
     memory_share: float = 0.5
@@ -85,6 +87,10 @@ class PurlConfig:
                 "reward.memory must be at least 0 and reward.memory_share in (0, 1], got "
                 f"{self.memory} and {self.memory_share}; try 100000 and 0.5"
             )
+        if not 0 <= self.by_reward <= 1:
+            raise InputError(
+                f"reward.by_reward is a share of the positives, got {self.by_reward}; try 0.5"
+            )
         if self.refreshed < 0 or self.labels not in ("fresh", "cached"):
             raise InputError(
                 "reward.labels must be 'fresh' or 'cached' and reward.refreshed at least 0, got "
@@ -99,6 +105,8 @@ class Adversary:
     discriminator: Discriminator
     positives: FrameBank
     """Demonstrations, or annotated episodes."""
+    by_reward: float = 0.0
+    """Share of them drawn in proportion to their reward: what a good agent will look like."""
     failures: FrameBank | None = None
     """Known failures, where the risk takes them."""
     memory: FrameMemory | None = None
@@ -163,7 +171,7 @@ class Purl:
         """Update D on positives and unlabeled frames; returns metrics, on the device."""
         assert self.adversary is not None, "this method has no discriminator"
         batch, rng = self.adversary.batch, self._generator
-        positive = self.adversary.positives.sample(batch, rng)
+        positive = self.adversary.positives.sample(batch, rng, self.adversary.by_reward)
         unlabeled = self.unlabeled(batch)
         if self.adversary.failures is None:
             return self.adversary.discriminator.update(positive, unlabeled)

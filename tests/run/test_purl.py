@@ -105,6 +105,25 @@ def test_the_true_reward_never_reaches_a_learned_method(method, data, tmp_path, 
     assert all(torch.equal(ours[name], theirs[name]) for name in trained)
 
 
+@pytest.mark.parametrize("prior", ["0.5", "bbe"])
+def test_successes_reach_the_log_and_nothing_else(prior, data, tmp_path, monkeypatch):
+    more = tmp_path / "more"
+    collect("reach", data.parent / "run", more, episodes=2, held_out=6, failures=0, device="cpu")
+    shares = {}
+    for name, answer in (("never", 0.0), ("always", 1.0)):
+        told = replace(
+            TASKS["reach"], success=lambda state, a=answer: state.qpos[:, 0] * 0 == 1 - a
+        )
+        monkeypatch.setitem(TASKS, "reach", told)
+        pureward.train(learned(tmp_path / name, "nn-pugail", more, prior=prior, worlds=8))
+        rows = read_metrics(tmp_path / name / "metrics.jsonl", "train")
+        shares[name] = [row.pop("true_success") for row in rows]
+    assert shares == {"never": [0.0] * len(rows), "always": [1.0] * len(rows)}
+    ours, theirs = weights(tmp_path / "never"), weights(tmp_path / "always")
+    learner = [name for name in ours if name.startswith("learner/")]
+    assert [name for name in learner if not torch.equal(ours[name], theirs[name])] == []
+
+
 def test_the_poison_does_reach_the_method_that_may_see_the_reward(tmp_path, monkeypatch):
     poison = replace(TASKS["reach"], reward=lambda state: torch.full((len(state.qpos),), torch.nan))
     monkeypatch.setitem(TASKS, "reach", poison)
@@ -158,6 +177,8 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_p
         ({"prior": "1.5"}, r"inside \(0, 1\), got 1.5"),
         ({"reward": {"batch": 0}}, "reward.batch must be at least 1, got 0"),
         ({"reward": {"labels": "old"}}, "'fresh' or 'cached'"),
+        ({"reward": {"by_reward": 1.5}}, "by_reward is a share of the positives, got 1.5"),
+        ({"reward": {"by_reward": 0.5}}, "by_reward is for annotated episodes, and 'nn-pugail'"),
         ({"reward": {"memory_share": 0.0}}, r"memory_share in \(0, 1\], got 20 and 0.0"),
     ],
 )

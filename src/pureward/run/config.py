@@ -141,6 +141,11 @@ class RunConfig:
                 f"prior {self.prior!r} follows the task's own return, which a learned reward must "
                 "not see; use linear:START:END or bbe"
             )
+        if self.reward.by_reward and not method.needs_annotations:
+            raise InputError(
+                f"reward.by_reward is for annotated episodes, and {self.method!r} must not look "
+                f"at rewards, got {self.reward.by_reward}; leave it at 0"
+            )
         highest = self.reward.ceiling if method.reward == "imitation" else 0.0
         needed = highest / (1.0 - self.replay.discount) if self.replay.discount < 1 else 0.0
         if self.agent.value_high < needed * (1 - 1e-6):

@@ -117,6 +117,7 @@ class LearnedRunReward(RunReward):
             self.adversary = Adversary(
                 discriminator=self._discriminator,
                 positives=data.train,
+                by_reward=config.reward.by_reward,
                 failures=failures if choice.takes_failures else None,
                 memory=_memory(config, network, device),
                 memory_share=config.reward.memory_share,
