@@ -172,6 +172,33 @@ def test_actions_that_are_no_numbers_are_refused_and_nothing_is_lost(bad):
     assert torch.equal(env.step(fine).obs.state, twin.step(fine).obs.state)
 
 
+def test_a_world_that_comes_apart_goes_on_as_its_neighbour(monkeypatch):
+    env = pureward.make("walker", 3, "cpu", engine="warp")
+    env.engine.state.qpos[1] = float("nan")
+    step = env.step(torch.zeros(3, 6))
+    assert step.terminated.tolist() == [False, True, False]
+    assert step.reward[1] == 0
+    assert step.obs.state.isfinite().all()
+    assert env.mended == 1
+    step = env.step(torch.zeros(3, 6))
+    assert not step.terminated.any()
+    assert torch.equal(step.obs.state[1], step.obs.state[2]), "same state, same action"
+    assert not torch.equal(step.obs.state[0], step.obs.state[1])
+    with pytest.raises(SimulationError, match="1 worlds came apart in 6 steps, at most one in"):
+        env.check()
+    env.check()  # told once
+
+
+def test_a_rare_accident_is_no_reason_to_stop(monkeypatch):
+    monkeypatch.setattr("pureward.env._MENDED_AT_MOST", 0.2)
+    env = pureward.make("walker", 3, "cpu", engine="warp")
+    env.engine.state.qvel[2] = 1e20
+    for _ in range(2):
+        env.step(torch.zeros(3, 6))
+    env.check()
+    assert env.mended == 1
+
+
 def test_a_broken_simulation_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning to a log file here
     env = pureward.make("walker", 2, "cpu")

@@ -2,6 +2,7 @@
 """A batch of environments in tensors: what every learner and collector steps."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -20,6 +21,10 @@ from pureward.types import Observation, Step
 # Staggered worlds end their episodes at this many different times, not all at different ones:
 # a step on which any world resets looks at every world twice.
 _PHASES = 20
+# Metres, radians, their rates and newtons: a world that shows more has come apart.
+_ABSURD = 1e4
+# In single precision one of some million steps of a clumsy arm ends so; more is a broken task.
+_MENDED_AT_MOST = 1e-5
 
 
 class BatchEnv:
@@ -49,8 +54,12 @@ class BatchEnv:
         self._draw = task.reset(engine.model, self.device)
         self._at_rest = _at_rest(engine.model, self.device)
         self._ctrl_center, self._ctrl_span = _control_range(engine.model, self.device)
-        self._false = torch.zeros(self.worlds, dtype=torch.bool, device=self.device)
         self._bad_actions = _AsyncFlag(self.device)
+        self._bad_worlds = _AsyncFlag(self.device)
+        self.mended = 0
+        """Worlds that came apart so far and went on as a copy of their neighbour."""
+        self._checked = (0, 0)  # world steps and mended worlds at the last check
+        self._world_steps = 0
         # Steps into each episode, counted on the host too: it knows without asking the device
         # whether any world has come to its end, and the device knows which.
         self.elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
@@ -76,7 +85,7 @@ class BatchEnv:
     def reset(self) -> Observation:
         """Begin a new episode in every world."""
         self._set_elapsed(_first_elapsed(self.worlds, self.horizon if self.stagger else 0))
-        self._begin(torch.ones_like(self._false))
+        self._begin(torch.ones_like(self.elapsed, dtype=torch.bool))
         return self._observe()
 
     def step(self, action: Tensor) -> Step:
@@ -89,8 +98,11 @@ class BatchEnv:
         self.engine.step()
         self.elapsed += 1
         self._host_elapsed += 1
-        arrival = obs = self._observe()
-        reward = self.task.reward(self.engine.state).float()
+        self._world_steps += self.worlds
+        seen = self._observe()
+        broken = self._broken(seen)
+        arrival = obs = replace(seen, state=seen.state.masked_fill(broken[:, None], 0.0))
+        reward = self.task.reward(self.engine.state).float().masked_fill(broken, 0.0)
         success = self._count_success()
         truncated = self.elapsed >= self.horizon
         ended = self._host_elapsed >= self.horizon
@@ -104,7 +116,7 @@ class BatchEnv:
         return Step(
             obs=obs,
             reward=reward,
-            terminated=self._false.clone(),
+            terminated=broken,
             truncated=truncated,
             success=success,
             final_obs=arrival,
@@ -112,9 +124,17 @@ class BatchEnv:
 
     def check(self) -> None:
         """Raise if the simulation went wrong since the last check; waits for the device."""
+        self._mend()
         complaint = self.engine.complaint()
         if complaint:
             raise SimulationError(f"{self.task.name}: {complaint}")
+        steps, mended = self._world_steps - self._checked[0], self.mended - self._checked[1]
+        self._checked = self._world_steps, self.mended
+        if mended > _MENDED_AT_MOST * steps:
+            raise SimulationError(
+                f"{self.task.name}: {mended} worlds came apart in {steps:,} steps, at most one in "
+                f"{round(1 / _MENDED_AT_MOST):,} may; check the model's time step and limits"
+            )
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that a later `load_state_dict` needs to go on from here."""
@@ -165,6 +185,31 @@ class BatchEnv:
             now.copy_(torch.where(where, fresh[name].to(now.dtype), now))
         state.sensordata.masked_fill_(mask[:, None], 0.0)
         self._held.masked_fill_(mask, 0)
+        self.engine.refresh()
+
+    def _broken(self, seen: Observation) -> Tensor:
+        """Which worlds show numbers that cannot be; they are mended as soon as the host knows."""
+        broken = ~(seen.state.abs().amax(dim=1) < _ABSURD)
+        if self._bad_worlds.raised(broken.any()):
+            self._mend()
+            self._bad_worlds = _AsyncFlag(self.device)
+        return broken
+
+    def _mend(self) -> None:
+        """Let worlds that came apart go on as copies of their neighbours; waits for the device."""
+        state = self.engine.state
+        broken = ~(self.task.observe(state).abs().amax(dim=1) < _ABSURD)
+        count = int(broken.sum())
+        if not 0 < count < self.worlds:
+            return
+        self.mended += count
+        healthy = torch.nonzero(~broken).flatten()
+        before = torch.searchsorted(healthy, torch.arange(self.worlds, device=self.device))
+        source = healthy[before % len(healthy)]
+        for name in (*SAVED, "sensordata"):
+            now = getattr(state, name)
+            now.copy_(now[source])
+        self._held.masked_fill_(broken, 0)
         self.engine.refresh()
 
     def _count_success(self) -> Tensor:

@@ -25,7 +25,7 @@ class Step:
     reward: Tensor
     """The task's own reward of the arrival state, float32 (worlds,)."""
     terminated: Tensor
-    """Whether the task ended for good, bool (worlds,): never, in the tasks that ship."""
+    """Whether the episode ended for good, bool (worlds,): where a world came apart, in ours."""
     truncated: Tensor
     """Whether the time limit ended the episode, bool (worlds,): bootstrap there."""
     success: Tensor
