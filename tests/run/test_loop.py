@@ -77,6 +77,13 @@ def test_a_run_leaves_what_it_should(whole):
     ]  # fmt: skip
 
 
+def test_no_bar_is_drawn_for_a_reward_model_that_the_method_has_not(tmp_path, capsys):
+    pureward.train(tiny(tmp_path / "run", env_steps=40))
+    shown = capsys.readouterr().err
+    assert "reach truth" in shown
+    assert "reward model" not in shown
+
+
 def test_the_policy_is_read_back_as_it_was(whole):
     from pureward.agent.d4pg import D4PG
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from pureward.env import make
@@ -26,6 +24,7 @@ from pureward.run.log import MetricsLog
 from pureward.run.policy import write_snapshot
 from pureward.run.stopping import StopSignal
 from pureward.run.stopwatch import Stopwatch
+from pureward.run.truth import Truth
 
 _FILMED_WORLDS = 4
 # Evaluation draws its own first states, the same at every evaluation of a run.
@@ -96,9 +95,13 @@ class _Run:
         self.clock = Stopwatch(self.env.device)
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
-        self.episode_return = torch.zeros(self.env.worlds, device=self.env.device)
-        self.finished_return = torch.zeros((), device=self.env.device)
-        self.finished_count = torch.zeros((), device=self.env.device)
+        remembers = config.reward.memory and method_named(config.method).has_discriminator
+        self.truth = Truth(
+            rows=self.learner.replay.layout.rows,
+            worlds=self.env.worlds,
+            device=self.env.device,
+            remembered=config.reward.memory_share if remembers else 0.0,
+        )
         facts = self._restore(saved) if saved else {}
         self.log = MetricsLog(
             directory.metrics,
@@ -154,7 +157,7 @@ class _Run:
         step = self.env.step(action)
         self.learner.remember(self.obs, action, step)
         self.obs = step.obs
-        self._count_returns(step.reward, step.truncated | step.terminated)
+        self.truth.count(step)
         self.control_steps += 1
         # Counted in the replay: a run resumed without one fills it again before it learns.
         if self.learner.replay.steps_added >= self.config.warmup_steps:
@@ -164,13 +167,6 @@ class _Run:
         goal = self.config.stop_at_return
         return bool(goal) and self.evaluation.get("return", -math.inf) >= goal
 
-    def _count_returns(self, reward: Tensor, ended: Tensor) -> None:
-        """Sum up the task's reward of the episodes that end, on the device."""
-        self.episode_return += reward
-        self.finished_return += (self.episode_return * ended).sum()
-        self.finished_count += ended.sum()
-        self.episode_return *= ~ended
-
     def _due(self, every: int, act: Callable[[], Any]) -> None:
         """Act when this step crossed a multiple of so many env steps."""
         if every and self.env_steps // every > (self.env_steps - self.config.worlds) // every:
@@ -179,8 +175,10 @@ class _Run:
 
     def _fit(self) -> None:
         """Train what the method trains before the policy: its reward model."""
-        model = self.config.reward.model
-        total = model.epochs * method_named(self.config.method).members
+        method = method_named(self.config.method)
+        if not method.has_reward_model:
+            return
+        total = self.config.reward.model.epochs * method.members
         with tqdm(total=total, desc="reward model", unit="pass", leave=False) as bar:
 
             def show(done: Pass) -> None:
@@ -204,11 +202,7 @@ class _Run:
     def _log(self) -> None:
         values = self.learner.read_metrics()
         values |= self.learner.reward.follow(min(1.0, self.env_steps / self.config.env_steps))
-        count = float(self.finished_count)
-        if count:
-            values["return"] = float(self.finished_return) / count
-        self.finished_return.zero_()
-        self.finished_count.zero_()
+        values |= self.truth.read()
         values["updates"] = self.learner.updates
         values["seconds"] = self.clock.read()
         self.log.write("train", self.env_steps, values)
@@ -260,9 +254,7 @@ class _Run:
         tensors = {
             **checkpoint.flattened("learner", self.learner.state_dict()),
             **checkpoint.flattened("env", self.env.state_dict()),
-            "episode_return": self.episode_return,
-            "finished_return": self.finished_return,
-            "finished_count": self.finished_count,
+            **self.truth.tensors(with_replay=self.config.save_replay),
         }
         facts = {
             "control_steps": self.control_steps,
@@ -282,8 +274,7 @@ class _Run:
         tensors, facts = saved.tensors, saved.facts
         self.learner.load_state_dict(checkpoint.under("learner", tensors))
         self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
-        for name in ("episode_return", "finished_return", "finished_count"):
-            getattr(self, name).copy_(tensors[name])
+        self.truth.load_tensors(tensors)
         self.control_steps = facts["control_steps"]
         self.clock.set(facts["seconds"])
         self.evaluation = facts["evaluation"]

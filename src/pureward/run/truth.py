@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only the simulator knows of the agent, counted for the log and for nothing else."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from pureward.types import Step
+
+
+class Truth:
+    """Returns and successes of the agent's steps, kept on the device until somebody asks."""
+
+    def __init__(
+        self, *, rows: int, worlds: int, device: torch.device, remembered: float = 0.0
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            rows: steps of each world that the replay holds: successes among these are recent.
+            worlds: that step together.
+            device: the learner's.
+            remembered: share of a discriminator's unlabeled frames that are drawn from all
+                there ever was, instead of from the replay.
+        """
+        self._worlds, self._remembered = worlds, remembered
+        self._episode_return = torch.zeros(worlds, device=device)
+        self._finished_return = torch.zeros((), device=device)
+        self._finished_count = torch.zeros((), device=device)
+        self._recent = torch.zeros(rows, dtype=torch.int64, device=device)
+        self._ever = torch.zeros((), dtype=torch.int64, device=device)
+        self._steps = 0
+
+    def count(self, step: Step) -> None:
+        """Take in one step of every world."""
+        ended = step.truncated | step.terminated
+        self._episode_return += step.reward
+        self._finished_return += (self._episode_return * ended).sum()
+        self._finished_count += ended.sum()
+        self._episode_return *= ~ended
+        successes = step.success.sum()
+        self._recent[self._steps % len(self._recent)] = successes
+        self._ever += successes
+        self._steps += 1
+
+    def read(self) -> dict[str, float]:
+        """Return what there is to log; waits for the device.
+
+        `return` is the mean of episodes that ended since the last reading. `true_success` is the
+        share of successes among the frames that a discriminator is shown as unlabeled: what η
+        would be if nothing but successes were demonstrated.
+        """
+        told: dict[str, float] = {}
+        count = float(self._finished_count)
+        if count:
+            told["return"] = float(self._finished_return) / count
+        self._finished_return.zero_()
+        self._finished_count.zero_()
+        if self._steps:
+            kept = min(self._steps, len(self._recent))
+            recent = int(self._recent.sum()) / (kept * self._worlds)
+            ever = int(self._ever) / (self._steps * self._worlds)
+            told["true_success"] = recent + self._remembered * (ever - recent)
+        return told
+
+    def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
+        """What a checkpoint must hold; successes are those of a replay that is saved as well."""
+        kept = {
+            "episode_return": self._episode_return,
+            "finished_return": self._finished_return,
+            "finished_count": self._finished_count,
+        }
+        if not with_replay:
+            return kept
+        successes = {"recent": self._recent, "ever": self._ever, "steps": torch.tensor(self._steps)}
+        return kept | {f"success/{name}": tensor for name, tensor in successes.items()}
+
+    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors` were taken."""
+        for name in ("episode_return", "finished_return", "finished_count"):
+            getattr(self, f"_{name}").copy_(saved[name])
+        if "success/steps" in saved:  # not in checkpoints without a replay, or from before
+            self._recent.copy_(saved["success/recent"])
+            self._ever.copy_(saved["success/ever"])
+            self._steps = int(saved["success/steps"])
