@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several verbs take, and how they speak."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
+
+
+def announce(device: str) -> None:
+    """Say why nothing seems to happen at first."""
+    from pureward.env import find_device
+
+    if find_device(device).type == "cuda":
+        print("On a new machine the simulator's kernels are compiled first: up to a minute.")
+
+
+def told_evaluation(evaluation: dict[str, float]) -> str:
+    """A greedy evaluation in words."""
+    return (
+        f"greedy return {evaluation['return']:.1f} ± {evaluation['return_ci95']:.1f} (95%), from "
+        f"{evaluation['return_min']:.1f} to {evaluation['return_max']:.1f}; solved "
+        f"{evaluation['success']:.0%} of {evaluation['episodes']:.0f} episodes"
+    )

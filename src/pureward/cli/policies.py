@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs about a run's policy: collect its episodes, evaluate it."""
+
+from pathlib import Path
+
+from pureward.cli.arguments import Run, Task, announce, told_evaluation
+
+
+def collect(
+    task: Task,
+    policy: Path,
+    out: Path,
+    episodes: int = 50,
+    stages: bool = False,
+    held_out: int = 10,
+    failures: int = 10,
+    frames: bool = False,
+    device: str = "auto",
+    seed: int = 0,
+) -> None:
+    """Collect a dataset: demonstrations of a run's policy, or annotated episodes of its learning.
+
+    For example: pureward collect reach --policy runs/reach --out data/reach
+
+    Args:
+        task: a name that `pureward tasks` lists.
+        policy: the run directory whose policy acts.
+        out: folder of the dataset; it must not exist.
+        episodes: training episodes; held-out and failed ones come on top.
+        stages: take the policies from the whole course of the run instead of the last one.
+        held_out: episodes kept from training, for the probes.
+        failures: episodes that never succeed, for the probes.
+        frames: store frames too; without them they are drawn on load, which takes 40 times
+            less space.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+        seed: of the episodes' first states.
+    """
+    from pureward.run.collect import collect as run
+
+    announce(device)
+    made = run(
+        task,
+        policy,
+        out,
+        episodes=episodes,
+        stages=stages,
+        held_out=held_out,
+        failures=failures,
+        frames=frames,
+        device=device,
+        seed=seed,
+    )
+    for name, told in made.splits.items():
+        print(
+            f"{name:8} {told['episodes']:4} episodes, return {told['return_mean']:.1f} "
+            f"({told['return_min']:.1f} to {told['return_max']:.1f}), "
+            f"success in {told['with_success']}"
+        )
+    print(f"  {made.path / 'card.json'}\n  {made.path / 'sheet.png'}")
+
+
+def evaluate(
+    run: Run,
+    episodes: int = 100,
+    device: str = "auto",
+    seed: int = 0,
+) -> None:
+    """Evaluate the policy of a run greedily over whole episodes.
+
+    Args:
+        run: a run directory.
+        episodes: how many episodes, all at once.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+        seed: of the episodes' first states.
+    """
+    from pureward.env import find_device, make
+    from pureward.run.evaluate import evaluate as judge
+    from pureward.run.policy import load_policy
+
+    place = find_device(device)
+    policy = load_policy(run, device=str(place))
+    env = make(policy.config.task, episodes, str(place))
+    told = judge(env, policy.act, seed=seed).summary()
+    print(f"{run} at {policy.env_steps:,} env steps: {told_evaluation(told)}")

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs that start a run: their defaults are the preset's, or those of the run to be resumed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from pureward.cli.arguments import Task, announce, told_evaluation
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What must be known of a run's arguments before their defaults are."""
+
+    method: str
+    preset: str = "fast"
+    resume: bool = False
+    out: str = ""
+    demonstrations: str = ""
+    annotations: str = ""
+
+
+_EXPERT = """Train an expert: D4PG on the task's own reward, policies kept from beginning to end.
+
+For example: pureward expert reach --out runs/reach
+then: pureward evaluate runs/reach, and pureward show reach --policy runs/reach
+"""
+
+_TRAIN = """Train a policy on a reward learned from demonstrations or from annotated episodes.
+
+For example: pureward train reach --demonstrations data/reach --out runs/imitated
+or: pureward train reach --method nn-purl --annotations data/course --out runs/gated
+then: pureward probe runs/imitated, and pureward plot runs/imitated runs/gated
+"""
+
+_RUN_ARGUMENTS = """
+Args:
+    task: a name that `pureward tasks` lists.
+    config: all settings.
+    preset: settings to start from: "fast" for one GPU or a laptop, "paper" to the letter of the
+        paper's tables. Every other setting can be changed.
+    resume: go on from the newest checkpoint of the run directory.
+"""
+
+# Verbs that start a run, and the method each begins with.
+_RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
+
+
+def run_verbs(arguments: list[str]) -> dict[str, Callable[..., None]]:
+    """Verbs by name; only the one that the arguments ask for brings in the learning libraries."""
+    return {
+        name: _run(*row, arguments[1:]) if arguments[:1] == [name] else _run_by_name(row[0])
+        for name, row in _RUNS.items()
+    }
+
+
+def _run_by_name(text: str) -> Callable[[], None]:
+    """A verb that starts a run, for the list of verbs only."""
+
+    def verb() -> None: ...
+
+    verb.__doc__ = text
+    return verb
+
+
+def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
+    """A verb that starts a run, its defaults those of the preset or of the run to be resumed."""
+    from pureward.run.config import RunConfig, read_config
+    from pureward.run.directory import RunDirectory
+    from pureward.run.presets import preset
+
+    named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
+    start, _ = tyro.cli(
+        _Start, args=arguments, default=_Start(method), return_unknown_args=True, add_help=False
+    )
+    saved = RunDirectory(Path(start.out or RunConfig.out))
+    data = {"demonstrations": start.demonstrations, "annotations": start.annotations}
+    if "--help" in arguments or "-h" in arguments:
+        data = _any_data(start.method)
+    defaults = (
+        read_config(saved)
+        if start.resume
+        else preset(named, start.preset, method=start.method, **data)
+    )
+
+    def run(
+        task: Task,
+        config: Annotated[RunConfig, tyro.conf.arg(name="")] = defaults,
+        preset: Literal["fast", "paper"] = "fast",
+        resume: bool = False,
+    ) -> None:
+        from pureward.run.loop import train
+
+        announce(config.device)
+        result = train(replace(config, task=task), resume=resume)
+        print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
+        if result.evaluation:
+            print(told_evaluation(result.evaluation))
+
+    run.__doc__ = text + _RUN_ARGUMENTS
+    return run
+
+
+def _any_data(method: str) -> dict[str, str]:
+    """What a method needs, by a name that stands for it: help must not ask for real data."""
+    from pureward.reward.methods import method_named
+
+    needs = method_named(method).positives
+    return {needs: "FOLDER"} if needs else {}

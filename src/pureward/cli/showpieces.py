@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs that do everything at once: the demo, and the figures of the paper."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pureward.errors import TrainingError
+
+
+def demo(out: Path = Path("demo")) -> None:
+    """See it at work, on two cores in minutes: four learned rewards side by side, and a report.
+
+    Args:
+        out: folder for everything; a demo that was stopped goes on.
+    """
+    from pureward.demo import demo as run
+
+    done = run(out)
+    print("\nVerdicts:")
+    for history in done.runs:
+        print(f"  {history.path.name}: {history.verdict()}")
+    print(f"\n{done.seconds:.0f} s. Open {done.report.resolve()}")
+
+
+def reproduce(
+    figure: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FIGURE")],
+    task: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    seeds: int = 5,
+    budget: float = 0.0,
+    dry_run: bool = False,
+    out: Path = Path("runs/paper"),
+    at_once: int = 0,
+    device: str = "auto",
+) -> None:
+    """Reproduce a figure of the paper: runs, picture, table, and whether its claims hold.
+
+    What is finished is not run again, what was interrupted goes on, what fails is told and the
+    rest is done. For example: pureward reproduce imitation --task walker --seeds 3 --dry-run
+
+    Args:
+        figure: imitation, imitation-prior, overfitting, supervised, supervised-prior, hacking or
+            domain-gap.
+        task: tasks to draw it for, if not the paper's.
+        methods: of the figure's, if not all.
+        seeds: runs of each line.
+        budget: minutes for everything; runs that are then stopped go on at the next call.
+        dry_run: list the runs with time and memory, and run nothing.
+        out: folder for runs, picture and table.
+        at_once: runs that share a GPU, or the cores; by default one a GPU, or one a core.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+    """
+    from pureward.paper.estimate import estimate, told
+    from pureward.paper.figures import find_figure
+    from pureward.paper.plan import make_plan
+    from pureward.paper.reproduce import reproduce as run
+    from pureward.paper.sweep import local_executor
+
+    plan = make_plan(
+        find_figure(figure), out=out, tasks=task, seeds=seeds, methods=methods, device=device
+    )
+    executor = local_executor(device, at_once)
+    if dry_run:
+        print(told(plan, estimate(plan, device), executor.at_once, device))
+        return
+    done = run(plan, executor, budget_minutes=budget, device=device)
+    for row in done.claims:
+        print(f"{row['outcome']}: {row['claim']} [{row['task']}: {row['numbers']}]")
+    print("\n".join(f"  {path}" for path in done.files))
+    waiting = len(done.ended("stopped")) + len(done.ended("blocked"))
+    if waiting:
+        print(f"{waiting} steps were out of time or wait for others; call again to go on")
+    failed = done.ended("failed")
+    if failed:
+        told = "; ".join(f"{one.job.out}: {one.said}" for one in failed)
+        raise TrainingError(f"{len(failed)} steps failed ({told}); log.txt there tells more")
