@@ -17,13 +17,17 @@ def write_run(
     return path
 
 
-def write_card(folder: Path, *, train: float, failure: float) -> str:
+def write_card(
+    folder: Path, *, train: float, failure: float, success_share: float | None = None
+) -> str:
     """The card of a dataset whose best and mean episodes return the same."""
     folder.mkdir(parents=True)
     splits = {
         "train": {"return_mean": train, "return_max": train},
         "failure": {"return_mean": failure, "return_max": failure},
     }
+    if success_share is not None:
+        splits["train"]["success_share"] = success_share
     (folder / "card.json").write_text(json.dumps({"splits": splits}))
     return str(folder)
 

@@ -71,6 +71,8 @@ def as_run_of(path: Path, method: str, kind: str) -> None:
 )
 def test_a_run_is_probed(trained, tmp_path, method, kind, told, capsys):
     as_run_of(trained, method, kind)
+    with (trained / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"kind": "train", "step": 80, "prior": 0.3, "true_success": 0.2}\n')
     out = tmp_path / "probe"
     command = ["probe", str(trained), "--episodes", "2", "--device", "cpu", "--out", str(out)]
     main(command)
@@ -83,6 +85,9 @@ def test_a_run_is_probed(trained, tmp_path, method, kind, told, capsys):
     assert sorted(table["parted_most_first"]) == [0, 1]
     printed = capsys.readouterr().out
     assert table["verdict"] in printed
+    has_eta = method == "nn-pugail"
+    assert ("class prior: η is 0.30; 20% of the agent's frames" in printed) == has_eta
+    assert table["eta"] == ({"used": 0.3, "agent_success": 0.2} if has_eta else {})
     assert f"true return {table['means']['true_return']:.1f}" in printed
     assert str(out / "evidence.png") in printed
     assert np.asarray(Image.open(out / "evidence.png")).std() > 20, "there is something to see"

@@ -20,6 +20,7 @@ ROWS = [
     {"run"},
     {"work"},
     {"show", "history", "fleet"},
+    {"lines", "eta"},
     {"plot", "evidence", "reading"},
     {"report"},
     {"demo"},

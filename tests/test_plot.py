@@ -6,8 +6,9 @@ import pytest
 from pureward.cli import main
 from pureward.errors import InputError
 from pureward.history import read_histories, read_history
+from pureward.lines import band, lines
 from pureward.picture import save_figure
-from pureward.plot import band, curves, lines
+from pureward.plot import curves
 from synthetic import course, write_card, write_run
 
 
@@ -83,6 +84,33 @@ def test_success_has_a_panel_for_each_method_and_a_line_for_each_source(runs):
     got = drawn(figure.axes[1])
     assert set(got) == {"trained on", "held out", "agent (replay)"}
     assert got["held out"][:, 1].tolist() == [0.5] * 5
+
+
+def test_prior_has_a_panel_with_what_was_used_estimated_and_true(tmp_path):
+    data = write_card(tmp_path / "data", train=90.0, failure=10.0, success_share=0.8)
+    told = {"prior": 0.3, "prior/value": 0.4, "prior/low": 0.2, "prior/high": 0.5}
+    rows = course(50.0, train=told | {"true_success": 0.2})
+    fixed = course(50.0, train={"prior": 0.5})
+    runs = read_histories(
+        [
+            write_run(tmp_path / "bbe", "nn-pugail", rows, data=data),
+            write_run(tmp_path / "fixed", "pugail", fixed),
+            write_run(tmp_path / "gail", "gail", fixed, data=data),
+        ]
+    )
+    estimated, plain = curves(runs, metric="prior").axes
+    got = {label: points[-1].tolist() for label, points in drawn(estimated).items()}
+    assert got == {
+        "η used": [1000.0, 0.3],
+        "η̂ and its interval": [1000.0, 0.4],
+        "η by the simulator": [1000.0, 0.25],
+    }
+    (interval,) = estimated.collections
+    assert interval.get_datalim(estimated.transData).intervaly.tolist() == [0.2, 0.5]
+    assert set(drawn(plain)) == {"η used"}
+    assert not plain.collections
+    with pytest.raises(InputError, match="none of these runs has a class prior"):
+        curves(runs[2:], metric="prior")
 
 
 def test_settings_tell_lines_of_one_method_apart(tmp_path):

@@ -97,7 +97,7 @@ def test_reward_errors_have_a_side(make, error, sentence):
 def test_the_file_stands_on_its_own(make, tmp_path):
     runs = [
         make("gail", 40.0, probe=PROBE),
-        make("nn-pugail", 80.0, probe=PROBE),
+        make("nn-pugail", 80.0, probe=PROBE, train={"prior": 0.3, "true_success": 0.2}),
         make("prl", 30.0, evaluated={"reward_error": 45.0}),
         make("nn-purl", 70.0, probe=PROBE, evaluated={"reward_error": -3.0}),
     ]
@@ -108,10 +108,11 @@ def test_the_file_stands_on_its_own(make, tmp_path):
     page = path.read_text()
     assert re.findall(r"<h2>(.*?)</h2>", page) == [
         "What was run", "Verdicts", "From demonstrations", "From annotated episodes",
-        "P(success)", "Evidence",
+        "P(success)", "Class prior", "Evidence",
     ]  # fmt: skip
     pictures = re.findall(r'src="(.{22})', page)
-    assert pictures == ["data:image/png;base64,"] * 4
+    assert pictures == ["data:image/png;base64,"] * 5
+    assert "nn-pugail-80.0-0: η is 0.30; 20% of the agent&#x27;s frames are successes" in page
     assert "http" not in page
     assert "<script" not in page
     assert "<h1>A &amp; B</h1>" in page

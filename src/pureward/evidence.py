@@ -12,6 +12,7 @@ from pureward.data.episodes import Episode
 from pureward.data.frames import FrameBank
 from pureward.env import find_device, make
 from pureward.errors import InputError
+from pureward.eta import Eta, read_eta
 from pureward.files import write_json
 from pureward.history import History, read_history
 from pureward.picture import cameras, save_figure
@@ -61,6 +62,8 @@ class Probed:
     """When the policy was kept."""
     means: dict[str, float]
     """Returns of the episodes, on average."""
+    eta: Eta | None
+    """η at the end of the run, where the method has one."""
     strip: Path
     film: Path
     table: Path
@@ -111,6 +114,7 @@ def probe(
         verdict=history.verdict(),
         env_steps=policy.env_steps,
         means=_means(judged),
+        eta=read_eta(history),
         strip=folder / "evidence.png",
         film=folder / "evidence.mp4",
         table=folder / "probe.json",
@@ -204,6 +208,7 @@ def _table(history: History, found: Probed, judged: list[Judged], order: list[in
         "sentence": found.verdict.sentence,
         "numbers": found.verdict.numbers,
         "means": found.means,
+        "eta": {} if found.eta is None else found.eta.numbers(),
         "parted_most_first": order,
         "episodes": [one.returns() for one in judged],
     }

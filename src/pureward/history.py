@@ -28,6 +28,8 @@ class History:
     """Return of the best behaviour in the run's data, where its card says so."""
     failure: float | None
     """Mean return of the failures in it, where there are any."""
+    demonstrated: float | None = None
+    """Share of successes among the frames of its demonstrations, where their card says so."""
 
     @property
     def task(self) -> str:
@@ -65,8 +67,7 @@ def read_history(run: Path) -> History:
     if directory.metrics.is_file():
         rows = read_metrics(directory.metrics)
     told = [row for row in rows if isinstance(row, dict) and {"kind", "step"} <= row.keys()]
-    expert, failure = _references(config)
-    return History(path=run, config=config, rows=told, expert=expert, failure=failure)
+    return History(path=run, config=config, rows=told, **_references(config))
 
 
 def read_histories(runs: Sequence[Path]) -> list[History]:
@@ -91,14 +92,18 @@ def _read_settings(directory: RunDirectory) -> dict[str, Any]:
     return config
 
 
-def _references(config: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Returns of the expert and of failures, from the card of the data that was learned from."""
+def _references(config: dict[str, Any]) -> dict[str, float | None]:
+    """What to hold a run against, from the card of the data that was learned from."""
     for setting, best in (("demonstrations", "return_mean"), ("annotations", "return_max")):
         splits = _card_splits(config.get(setting))
         if splits:
-            expert = splits.get("train", {}).get(best)
-            return expert, splits.get("failure", {}).get("return_mean")
-    return None, None
+            train = splits.get("train", {})
+            return {
+                "expert": train.get(best),
+                "failure": splits.get("failure", {}).get("return_mean"),
+                "demonstrated": train.get("success_share"),
+            }
+    return {"expert": None, "failure": None}
 
 
 def _card_splits(folder: Any) -> dict[str, Any]:

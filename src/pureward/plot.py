@@ -2,30 +2,25 @@
 """Curves of runs, as the paper draws them: a panel a task, a line a method, a band over seeds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
-from scipy.special import stdtrit
 
 from pureward.errors import InputError
+from pureward.eta import has_eta, true_course
 from pureward.history import History
+from pureward.lines import Line, band, lines
 from pureward.probe import FAILURE, HELD_OUT, REPLAY, TRAIN
 from pureward.reward.methods import METHODS
 
 By = Literal["steps", "seconds"]
 
-#: The metric that is drawn as P(success) of every source, a panel a method.
-SUCCESS = "success"
+#: Metrics with a panel a method: P(success) of every source; η used, estimated and true.
+SUCCESS, PRIOR = "success", "prior"
 
-# Settings in which runs of one line may differ: chance, where, and how long.
-_APART = {
-    *("seed", "out", "device", "videos", "demonstrations", "annotations"),
-    *("env_steps", "budget_seconds", "stop_at_return"),
-}
 _COLOURS = dict(zip(METHODS, (f"C{n}" for n in range(len(METHODS))), strict=True))
 _SOURCES = {
     TRAIN: ("trained on", "tab:blue"),
@@ -33,31 +28,12 @@ _SOURCES = {
     FAILURE: ("failures", "tab:red"),
     REPLAY: ("agent (replay)", "tab:orange"),
 }
-_GRID = 200  # points of a mean over runs that measured at different times
+_USED, _ESTIMATED, _TRUE = "tab:blue", "tab:orange", "black"
 _PANEL = (4.2, 3.2)  # inches
 
 
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """The mean of several courses with its 95% interval."""
-
-    at: np.ndarray
-    mean: np.ndarray
-    half_width: np.ndarray | None
-    """None of a single course, which says nothing of its spread."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """Runs that differ in nothing but chance."""
-
-    label: str
-    method: str
-    runs: list[History]
-
-
 def curves(runs: Sequence[History], *, metric: str = "return", by: By = "steps") -> Figure:
-    """Draw a metric of runs; "success" is P(success) of every source.
+    """Draw a metric of runs; "success" is P(success) of every source, "prior" all of η.
 
     Args:
         runs: of any tasks, methods and seeds.
@@ -66,6 +42,8 @@ def curves(runs: Sequence[History], *, metric: str = "return", by: By = "steps")
     """
     if metric == SUCCESS:
         return _success_panels(runs, by)
+    if metric == PRIOR:
+        return _prior_panels(runs, by)
     kind, name = _find(runs, metric)
     tasks = list(dict.fromkeys(run.task for run in runs))
     figure = Figure(figsize=(_PANEL[0] * len(tasks), _PANEL[1]), layout="constrained")
@@ -74,38 +52,13 @@ def curves(runs: Sequence[History], *, metric: str = "return", by: By = "steps")
         own = [run for run in runs if run.task == task]
         for line in lines(own):
             label = line.label + _seeds(line)
-            _draw(axis, line, kind, name, by, label, _COLOURS[line.method])
+            _draw(axis, _courses(line, kind, name, by), label, _COLOURS[line.method])
         if name == "return":
             _draw_expert(axis, own)
         _dress(axis, task, by)
     axes[0].set_ylabel("true return, greedy" if (kind, name) == ("eval", "return") else metric)
     _add_legend(figure)
     return figure
-
-
-def lines(runs: Sequence[History]) -> list[Line]:
-    """Runs grouped to lines by method, or by all settings where a method has several."""
-    groups: dict[str, list[History]] = {}
-    for run in runs:
-        groups.setdefault(repr((run.method, sorted(_settings(run).items()))), []).append(run)
-    found = [Line(label=own[0].method, method=own[0].method, runs=own) for own in groups.values()]
-    return [_told_apart(line, [o for o in found if o.method == line.method]) for line in found]
-
-
-def band(courses: Sequence[np.ndarray]) -> Band:
-    """Mean and 95% interval (Student's t) of courses (count, 2), where all of them are known."""
-    if len(courses) == 1:
-        return Band(at=courses[0][:, 0], mean=courses[0][:, 1], half_width=None)
-    first = max(course[0, 0] for course in courses)
-    last = min(course[-1, 0] for course in courses)
-    known = np.unique(np.concatenate([course[:, 0] for course in courses]))
-    known = known[(known >= first) & (known <= last)]
-    at = known if len(known) <= _GRID else np.linspace(first, last, _GRID)
-    values = np.stack([np.interp(at, course[:, 0], course[:, 1]) for course in courses])
-    count = len(courses)
-    quantile = float(stdtrit(count - 1, 0.975))
-    half = quantile * values.std(axis=0, ddof=1) / np.sqrt(count)
-    return Band(at=at, mean=values.mean(axis=0), half_width=half)
 
 
 def _success_panels(runs: Sequence[History], by: By) -> Figure:
@@ -115,30 +68,78 @@ def _success_panels(runs: Sequence[History], by: By) -> Figure:
             "none of these runs has probed P(success); methods with a discriminator do, "
             "once they have run for a while"
         )
-    figure = Figure(figsize=(_PANEL[0] * len(drawn), _PANEL[1]), layout="constrained")
-    axes = figure.subplots(1, len(drawn), squeeze=False, sharey=True)[0]
-    several = len({run.task for run in runs}) > 1
+    figure, axes = _panels(drawn, by)
     for axis, line in zip(axes, drawn, strict=True):
         for source, (label, colour) in _SOURCES.items():
-            _draw(axis, line, "probe", f"success/{source}", by, label, colour)
-        axis.set_ylim(-0.03, 1.03)
-        title = f"{line.runs[0].task}, {line.label}" if several else line.label
-        _dress(axis, title + _seeds(line), by)
+            _draw(axis, _courses(line, "probe", f"success/{source}", by), label, colour)
     axes[0].set_ylabel("P(success)")
     _add_legend(figure)
     return figure
 
 
-def _draw(axis: Axes, line: Line, kind: str, name: str, by: By, label: str, colour: str) -> None:
+def _prior_panels(runs: Sequence[History], by: By) -> Figure:
+    drawn = [
+        line
+        for line in lines(runs)
+        if has_eta(line.method) and any(len(run.series("train", "prior")) for run in line.runs)
+    ]
+    if not drawn:
+        raise InputError(
+            "none of these runs has a class prior; pugail, nn-pugail, purl and nn-purl do, "
+            "once they have run for a while"
+        )
+    figure, axes = _panels(drawn, by)
+    for axis, line in zip(axes, drawn, strict=True):
+        _draw(axis, _courses(line, "train", "prior", by), "η used", _USED)
+        _draw(axis, _courses(line, "train", "prior/value", by), "η̂ and its interval", _ESTIMATED)
+        for run in line.runs:
+            _draw_interval(axis, run, by)
+        truth = [true_course(run, _column(by)) for run in line.runs]
+        _draw(axis, truth, "η by the simulator", _TRUE, "--")
+    axes[0].set_ylabel("η")
+    _add_legend(figure)
+    return figure
+
+
+def _panels(drawn: Sequence[Line], by: By) -> tuple[Figure, Sequence[Axes]]:
+    """A panel for each line, all of them over shares from 0 to 1."""
+    figure = Figure(figsize=(_PANEL[0] * len(drawn), _PANEL[1]), layout="constrained")
+    axes = figure.subplots(1, len(drawn), squeeze=False, sharey=True)[0]
+    several = len({line.runs[0].task for line in drawn}) > 1
+    for axis, line in zip(axes, drawn, strict=True):
+        axis.set_ylim(-0.03, 1.03)
+        title = f"{line.runs[0].task}, {line.label}" if several else line.label
+        _dress(axis, title + _seeds(line), by)
+    return figure, axes
+
+
+def _draw_interval(axis: Axes, run: History, by: By) -> None:
+    """The 95% interval of every estimate of a run."""
+    low, high = (run.series("train", f"prior/{end}", _column(by)) for end in ("low", "high"))
+    if len(low) and len(low) == len(high):
+        axis.fill_between(
+            low[:, 0], low[:, 1], high[:, 1], color=_ESTIMATED, alpha=0.2, linewidth=0
+        )
+
+
+def _column(by: By) -> str:
+    return "step" if by == "steps" else "seconds"
+
+
+def _courses(line: Line, kind: str, name: str, by: By) -> list[np.ndarray]:
+    return [run.series(kind, name, _column(by)) for run in line.runs]
+
+
+def _draw(
+    axis: Axes, courses: Sequence[np.ndarray], label: str, colour: str, style: str = "-"
+) -> None:
     """One mean with its band, and thinly the runs that have measured it."""
-    column = "step" if by == "steps" else "seconds"
-    courses = [run.series(kind, name, column) for run in line.runs]
     courses = [course for course in courses if len(course)]
     if not courses:
         return
     one = band(courses)
     marker = "o" if len(one.at) <= 30 else ""
-    axis.plot(one.at, one.mean, color=colour, label=label, marker=marker, markersize=3)
+    axis.plot(one.at, one.mean, style, color=colour, label=label, marker=marker, markersize=3)
     if one.half_width is not None:
         for course in courses:
             axis.plot(course[:, 0], course[:, 1], color=colour, linewidth=0.6, alpha=0.5)
@@ -205,7 +206,8 @@ def _find(runs: Sequence[History], metric: str) -> tuple[str, str]:
             return kind, name
     there = sorted({name for kind in kinds for name in _course_names(runs, kind)})
     raise InputError(
-        f"none of these runs has measured {metric!r}; choose from {', '.join([SUCCESS, *there])}"
+        f"none of these runs has measured {metric!r}; choose from "
+        f"{', '.join(dict.fromkeys([SUCCESS, *there]))}"
     )
 
 
@@ -213,27 +215,3 @@ def _course_names(runs: Sequence[History], kind: str, start: str = "") -> set[st
     rows = [row for run in runs for row in run.rows if row["kind"] == kind]
     names = {name for row in rows for name in row if name.startswith(start)}
     return names - {"kind", "step", "seconds", "updates"}
-
-
-def _settings(run: History) -> dict[str, Any]:
-    """A run's settings that decide its line, nested ones as `part.name`."""
-    flat: dict[str, Any] = {}
-
-    def take(values: dict[str, Any], prefix: str) -> None:
-        for name, value in values.items():
-            if isinstance(value, dict):
-                take(value, f"{prefix}{name}.")
-            elif prefix or name not in _APART:
-                flat[prefix + name] = value
-
-    take(run.config, "")
-    return flat
-
-
-def _told_apart(line: Line, same_method: list[Line]) -> Line:
-    """The line with the settings in its label that others of its method do not share."""
-    own = _settings(line.runs[0])
-    others = [_settings(other.runs[0]) for other in same_method]
-    differing = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    told = "".join(f", {name} {own[name]}" for name in differing)
-    return Line(label=line.label + told, method=line.method, runs=line.runs)

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from pureward.eta import read_eta
 from pureward.files import whole_file
 from pureward.history import History, read_histories
-from pureward.plot import SUCCESS, curves, lines
+from pureward.lines import lines
+from pureward.plot import PRIOR, SUCCESS, curves
 from pureward.reading import ending, read_curves, read_error, read_success, trained_for
 from pureward.reward.methods import METHODS, Positives, method_named
 
@@ -50,6 +52,11 @@ _READ_SUCCESS = (
     "Each line is the share of frames that D calls a success. A discriminator that has won keeps "
     "the trained demonstrations near 1 while the held-out ones sink, and the agent's stay at 0. "
     "For gated methods D means trust in r_φ, and annotated failures are to be trusted too."
+)
+_READ_PRIOR = (
+    "η is the share of demonstrated behaviour among the agent's frames. By the simulator it is the "
+    "share of successes among them, relative to that among the demonstrations; no learner sees it. "
+    "The band is the 95% interval of each estimate."
 )
 _READ_EVIDENCE = (
     "Of the greedy episodes, the two where reward and truth part most. For predictions that is "
@@ -91,6 +98,7 @@ def write_report(
             if any(method_named(run.method).positives == kind for run in histories)
         ),
         *_success(histories),
+        *_prior(histories),
         *_evidence(histories),
     ]
     page = (
@@ -148,6 +156,18 @@ def _success(runs: Sequence[History]) -> list[Section]:
         _paragraphs(told),
     ]
     return [Section(title="P(success)", parts=parts)]
+
+
+def _prior(runs: Sequence[History]) -> list[Section]:
+    known = [(run, eta) for run in runs if (eta := read_eta(run)) is not None]
+    if not known:
+        return []
+    parts = [
+        f'<p class="read">{escape(_READ_PRIOR)}</p>',
+        _picture(curves([run for run, _ in known], metric=PRIOR), "class prior"),
+        _paragraphs(f"{run.path.name}: {eta.told()}." for run, eta in known),
+    ]
+    return [Section(title="Class prior", parts=parts)]
 
 
 def _evidence(runs: Sequence[History]) -> list[Section]:

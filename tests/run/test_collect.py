@@ -99,6 +99,7 @@ def test_the_card_says_what_is_inside(demonstrations):
     assert (told["episodes"], told["steps"]) == (4, 400)
     assert told["return_max"] == pytest.approx(max(float(e.rewards.sum()) for e in train))
     assert told["with_success"] == sum(bool(e.success.any()) for e in train)
+    assert told["success_share"] == torch.stack([e.success for e in train]).double().mean()
     assert sum(told["policies"].values()) == 4
     with Image.open(demonstrations.path / "sheet.png") as sheet:
         assert sheet.height > 8 * 128  # three, two and three episodes, a row each

@@ -28,6 +28,8 @@ def probe(
     found = look(run, out, episodes=episodes, device=device, seed=seed)
     print(f"{run} at {found.env_steps:,} env steps, {episodes} greedy episodes: {found.told()}")
     print(found.verdict)
+    if found.eta is not None:
+        print(f"class prior: {found.eta.told()}")
     print(f"  {found.strip}\n  {found.film}\n  {found.table}")
 
 
@@ -44,7 +46,8 @@ def plot(
     Args:
         runs: run directories; those that differ in nothing but their seed become one line.
         metric: a name in metrics.jsonl, such as "return", "reward_error" or "risk/violated";
-            "success" draws P(success) of every source, a panel a method.
+            "success" draws P(success) of every source, "prior" all that is known of η, a panel
+            a method.
         by: env steps or seconds of training.
         out: PNG, PDF or SVG file.
     """

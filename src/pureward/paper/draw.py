@@ -8,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from pureward.env import make
+from pureward.lines import band
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
-from pureward.plot import SUCCESS, band, curves
+from pureward.plot import SUCCESS, curves
 from pureward.reward.methods import method_named
 
 _PANEL = (4.2, 3.2)  # inches

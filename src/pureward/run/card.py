@@ -57,5 +57,14 @@ def _described(episodes: list[Episode]) -> dict[str, Any]:
         "return_min": float(returns.min()),
         "return_max": float(returns.max()),
         "with_success": sum(episode.succeeds for episode in episodes),
+        **_success_share(episodes),
         "policies": policies,
     }
+
+
+def _success_share(episodes: list[Episode]) -> dict[str, float]:
+    """Share of arrivals that are successes, where all of them are known."""
+    known = [episode.success for episode in episodes if episode.success is not None]
+    if len(known) < len(episodes):
+        return {}
+    return {"success_share": float(torch.cat(known).double().mean())}

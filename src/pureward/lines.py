@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs grouped to lines, and the mean of their courses with its interval."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from pureward.history import History
+
+# Settings in which runs of one line may differ: chance, where, and how long.
+_APART = {
+    *("seed", "out", "device", "videos", "demonstrations", "annotations"),
+    *("env_steps", "budget_seconds", "stop_at_return"),
+}
+_GRID = 200  # points of a mean over runs that measured at different times
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """The mean of several courses with its 95% interval."""
+
+    at: np.ndarray
+    mean: np.ndarray
+    half_width: np.ndarray | None
+    """None of a single course, which says nothing of its spread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Runs that differ in nothing but chance."""
+
+    label: str
+    method: str
+    runs: list[History]
+
+
+def lines(runs: Sequence[History]) -> list[Line]:
+    """Runs grouped to lines by method, or by all settings where a method has several."""
+    groups: dict[str, list[History]] = {}
+    for run in runs:
+        groups.setdefault(repr((run.method, sorted(_settings(run).items()))), []).append(run)
+    found = [Line(label=own[0].method, method=own[0].method, runs=own) for own in groups.values()]
+    return [_told_apart(line, [o for o in found if o.method == line.method]) for line in found]
+
+
+def band(courses: Sequence[np.ndarray]) -> Band:
+    """Mean and 95% interval (Student's t) of courses (count, 2), where all of them are known."""
+    if len(courses) == 1:
+        return Band(at=courses[0][:, 0], mean=courses[0][:, 1], half_width=None)
+    first = max(course[0, 0] for course in courses)
+    last = min(course[-1, 0] for course in courses)
+    known = np.unique(np.concatenate([course[:, 0] for course in courses]))
+    known = known[(known >= first) & (known <= last)]
+    at = known if len(known) <= _GRID else np.linspace(first, last, _GRID)
+    values = np.stack([np.interp(at, course[:, 0], course[:, 1]) for course in courses])
+    count = len(courses)
+    quantile = float(stdtrit(count - 1, 0.975))
+    half = quantile * values.std(axis=0, ddof=1) / np.sqrt(count)
+    return Band(at=at, mean=values.mean(axis=0), half_width=half)
+
+
+def _settings(run: History) -> dict[str, Any]:
+    """A run's settings that decide its line, nested ones as `part.name`."""
+    flat: dict[str, Any] = {}
+
+    def take(values: dict[str, Any], prefix: str) -> None:
+        for name, value in values.items():
+            if isinstance(value, dict):
+                take(value, f"{prefix}{name}.")
+            elif prefix or name not in _APART:
+                flat[prefix + name] = value
+
+    take(run.config, "")
+    return flat
+
+
+def _told_apart(line: Line, same_method: list[Line]) -> Line:
+    """The line with the settings in its label that others of its method do not share."""
+    own = _settings(line.runs[0])
+    others = [_settings(other.runs[0]) for other in same_method]
+    differing = [name for name in own if any(other.get(name) != own[name] for other in others)]
+    told = "".join(f", {name} {own[name]}" for name in differing)
+    return Line(label=line.label + told, method=line.method, runs=line.runs)
