@@ -74,7 +74,7 @@ def test_stored_frames_are_lossless_and_states_are_far_smaller(played, states_on
     for read, kept in zip(dataset.episodes, played, strict=True):
         assert torch.equal(read.frames, kept.frames)
     sizes = [(f / "data" / "main_data.hdf5").stat().st_size for f in (states_only, tmp_path)]
-    assert sizes[0] * 10 < sizes[1]
+    assert sizes[0] * 5 < sizes[1]
 
 
 def test_minari_itself_reads_what_we_write(played, states_only):

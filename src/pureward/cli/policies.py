@@ -15,6 +15,7 @@ def collect(
     held_out: int = 10,
     failures: int = 10,
     frames: bool = False,
+    compact: bool = False,
     device: str = "auto",
     seed: int = 0,
 ) -> None:
@@ -32,6 +33,8 @@ def collect(
         failures: episodes that never succeed, for the probes.
         frames: store frames too; without them they are drawn on load, which takes 40 times
             less space.
+        compact: leave out the policy's states and round what frames are drawn from, for a
+            dataset that is a tenth as large.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
@@ -47,6 +50,7 @@ def collect(
         held_out=held_out,
         failures=failures,
         frames=frames,
+        compact=compact,
         device=device,
         seed=seed,
     )

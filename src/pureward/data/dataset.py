@@ -24,12 +24,14 @@ from torch import Tensor
 
 from pureward.data.episodes import DRAWN_FROM, Episode, split_by_share
 from pureward.data.images import image_keys, stacked_frames
+from pureward.data.pack import pack
 from pureward.errors import InputError
 from pureward.files import whole_folder
 
 T = TypeVar("T")
 
 _COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
+_FILE = "main_data.hdf5"  # Minari's name for it
 _NOT_A_NAME = re.compile(r"[^-_\w]")
 _OURS = "pureward"  # our corner of the metadata
 
@@ -62,7 +64,7 @@ def write_episodes(
     """
     remaining = iter(episodes)
     first = next(remaining, None)
-    if first is None or first.state is None or first.actions is None:
+    if first is None or not _observations(first) or first.actions is None:
         raise InputError(f"{folder}: a dataset needs at least one episode with states and actions")
     tags: list[dict[str, str]] = []
 
@@ -87,6 +89,8 @@ def write_episodes(
         )
         storage.update_episodes(buffers())
         storage.update_episode_metadata(tags)
+        pack(partial / _FILE)
+        storage.update_metadata({"dataset_size": storage.get_size()})
 
 
 def read_dataset(
@@ -110,7 +114,7 @@ def read_dataset(
     count = _count(folder, metadata)
     own = metadata.get(_OURS)
     parts = _parts(storage.observation_space)
-    ours = isinstance(own, dict) and "state" in parts
+    ours = isinstance(own, dict) and ("state" in parts or "qpos" in parts)
     keys = _guarded(folder, lambda: _image_keys(storage.observation_space, ours, images))
     default = split_by_share(count, held_out)
     episodes = []
@@ -210,7 +214,7 @@ def _count(folder: Path, metadata: dict[str, Any]) -> int:
         raise InputError(f"{folder} must hold at least one episode, got {count}; collect some")
     if metadata.get("data_format") != "hdf5":
         return count
-    file = folder / "main_data.hdf5"
+    file = folder / _FILE
 
     def check() -> None:
         with h5py.File(file, "r") as groups:
@@ -239,12 +243,13 @@ def _episode(
     # Another's dataset may mean something else by these words.
     tags = next(iter(storage.get_episode_metadata([index]))) if ours else {}
     seen, infos = raw["observations"], raw["infos"] or {}
+    stated = ours and "state" in _parts(storage.observation_space)  # compact ones are not
     success = infos.get("success") if ours else None
     return Episode(
         rewards=_tensor(raw["rewards"]).float(),
         actions=_tensor(raw["actions"]) if isinstance(raw["actions"], np.ndarray) else None,
         success=None if success is None else _tensor(success).bool(),
-        state=_tensor(seen["state"]) if ours else None,
+        state=_tensor(seen["state"]) if stated else None,
         simulator={k: _tensor(seen[k]) for k in DRAWN_FROM if k in seen} if ours else {},
         frames=stacked_frames(seen, keys) if keys else None,
         split=str(tags.get("split", split)),
@@ -257,7 +262,7 @@ def _tensor(values: Any) -> Tensor:
 
 
 def _where(folder: Path, index: int) -> str:
-    file = folder / "main_data.hdf5"
+    file = folder / _FILE
     return f"{file if file.exists() else folder}, episode {index}"
 
 

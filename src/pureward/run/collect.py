@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import pureward
+from pureward.data import pack
 from pureward.data.dataset import write_episodes
 from pureward.data.draw import Painter
 from pureward.data.episodes import DRAWN_FROM, FAILURE, HELD_OUT, TRAIN, Episode
@@ -58,6 +59,7 @@ def collect(
     held_out: int = 10,
     failures: int = 10,
     frames: bool = False,
+    compact: bool = False,
     device: str = "auto",
     seed: int = 0,
 ) -> Collected:
@@ -76,6 +78,8 @@ def collect(
         failures: how many episodes that never succeed to hold out for probes; fewer are
             written if the run and random actions do not fail often enough.
         frames: store frames (lossless, large) besides the states they can be drawn from.
+        compact: leave out the policy's states and round what frames are drawn from, for
+            datasets a tenth as large.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states and the random actions.
     """
@@ -88,8 +92,10 @@ def collect(
     played = _label(rollout(env, _together(parts)), parts)
     kept = [episode for episode in played if episode.split != FAILURE]
     kept += _failures([episode for episode in played if episode.split == FAILURE], failures)
+    if compact:
+        kept = [pack.compact(episode) for episode in kept]
     painter = Painter(task, place)
-    facts = _facts(policy, env, stages=stages, frames=frames, seed=seed)
+    facts = _facts(policy, env, stages=stages, frames=frames, compact=compact, seed=seed)
     with whole_folder(out) as folder:
         stored = (painter.draw(episode) if frames else episode for episode in kept)
         write_episodes(folder, stored, task=task, name=out.name)
@@ -223,11 +229,14 @@ def _failures(candidates: list[Episode], wanted: int) -> list[Episode]:
     return [episode for _, episode in sorted(turns, key=lambda pair: pair[0])][:wanted]
 
 
-def _facts(run: Path, env: BatchEnv, *, stages: bool, frames: bool, seed: int) -> dict[str, Any]:
+def _facts(
+    run: Path, env: BatchEnv, *, stages: bool, frames: bool, compact: bool, seed: int
+) -> dict[str, Any]:
     return {
         "task": env.task.name,
         "kind": "stages of a run's learning" if stages else "demonstrations",
         "frames": "stored, lossless" if frames else "drawn on load from stored states",
+        "rounded_to": pack.GRID if compact else None,
         "run": run.name,
         "seed": seed,
         "device": env.device.type,

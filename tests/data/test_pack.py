@@ -1,0 +1,104 @@
+"""Small datasets: what compressing keeps, and what is left out and rounded on request."""
+
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pureward
+from pureward.data.dataset import read_dataset, write_episodes
+from pureward.data.draw import draw
+from pureward.data.episodes import Episode
+from pureward.data.pack import GRID, compact, pack
+from pureward.run.collect import rollout
+from pureward.tasks.scripted import Scripted
+
+
+@pytest.fixture(scope="module")
+def lifted():
+    """Two episodes of the script lifting, as long as it takes."""
+    env = pureward.make("lift", 2, "cpu")
+    script = Scripted("lift", env.engine.state)
+    return [_first(episode, 100) for episode in rollout(env, lambda _: script())]
+
+
+def _first(episode: Episode, steps: int) -> Episode:
+    return Episode(
+        rewards=episode.rewards[:steps],
+        actions=episode.actions[:steps],
+        success=episode.success[:steps],
+        state=episode.state[: steps + 1],
+        simulator={name: value[: steps + 1] for name, value in episode.simulator.items()},
+    )
+
+
+def test_packing_keeps_every_bit_and_attribute(tmp_path):
+    file = tmp_path / "loose.hdf5"
+    values = np.random.default_rng(0).normal(size=(300, 4)).round(2)
+    with h5py.File(file, "w") as loose:
+        loose.attrs["of"] = "all"
+        loose.create_dataset("episode_0/observations/qpos", data=values)
+        loose["episode_0"].attrs["split"] = "train"
+    before = file.stat().st_size
+    pack(file)
+    assert file.stat().st_size < before
+    with h5py.File(file) as packed:
+        assert packed.attrs["of"] == "all"
+        assert packed["episode_0"].attrs["split"] == "train"
+        assert np.array_equal(packed["episode_0/observations/qpos"][()], values)
+
+
+def test_the_same_episodes_make_the_same_file(lifted, tmp_path):
+    for name in ("one", "two"):
+        write_episodes(tmp_path / name, lifted, task="lift")
+    one, two = ((tmp_path / n / "data" / "main_data.hdf5").read_bytes() for n in ("one", "two"))
+    assert one == two
+
+
+@given(st.lists(st.floats(-8.0, 8.0), min_size=2, max_size=20))
+def test_compact_numbers_are_near_the_old_ones_and_stay_where_they_are(numbers):
+    values = torch.tensor([numbers, numbers], dtype=torch.float64)
+    episode = Episode(
+        rewards=torch.zeros(1), actions=values[:1].float(), simulator={"qpos": values}
+    )
+    once = compact(episode)
+    assert once.simulator["qpos"].dtype == torch.float32
+    assert (once.simulator["qpos"].double() - values).abs().max() <= GRID / 2
+    assert torch.equal(compact(once).simulator["qpos"], once.simulator["qpos"])
+    assert torch.equal(compact(once).actions, once.actions)
+
+
+def test_compact_episodes_are_a_quarter_as_large_and_look_the_same(lifted, tmp_path):
+    write_episodes(tmp_path / "whole", lifted, task="lift")
+    write_episodes(tmp_path / "compact", map(compact, lifted), task="lift")
+    files = [tmp_path / n / "data" / "main_data.hdf5" for n in ("whole", "compact")]
+    whole, small = (file.stat().st_size for file in files)
+    assert small * 4 < whole
+    read = read_dataset(tmp_path / "compact")
+    assert read.task == "lift"
+    for one, kept in zip(read.episodes, lifted, strict=True):
+        assert one.state is None
+        assert torch.equal(one.rewards, kept.rewards)
+        assert torch.equal(one.success, kept.success)
+    few = [_few(episode) for episode in (read.episodes[0], lifted[0])]
+    seen = [episode.frames.int() for episode in draw(few, "lift")]
+    apart = (seen[0] - seen[1]).abs()
+    assert (apart > 2).float().mean() < 1e-3  # edges that a fiftieth of a millimetre moves
+    assert len(seen[0].unique()) > 100
+
+
+def _few(episode: Episode) -> Episode:
+    """Five instants of an episode."""
+    simulator = {name: value[::25] for name, value in episode.simulator.items()}
+    return replace(
+        episode,
+        state=None,
+        rewards=episode.rewards[:4],
+        actions=episode.actions[:4],
+        success=episode.success[:4],
+        simulator=simulator,
+    )
