@@ -79,7 +79,7 @@ def collect(
             written if the run and random actions do not fail often enough.
         frames: store frames (lossless, large) besides the states they can be drawn from.
         compact: leave out the policy's states and round what frames are drawn from, for
-            datasets a tenth as large.
+            datasets a seventh as large.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states and the random actions.
     """

@@ -56,21 +56,22 @@ _FAST_REACH = replace(
 )
 
 # The arm: a large state of many units, velocities as actions, and physics that costs the more the
-# fewer worlds share it.
+# fewer worlds share it. Policies are kept often: most is learned in the first two million steps.
 _FAST_ARM = replace(
     _FAST,
     worlds=2048,
-    env_steps=80_000_000,
+    env_steps=20_000_000,
     warmup_steps=100_000,
     updates_per_step=8,
     replay=ReplayConfig(capacity=2_000_000),
     agent=replace(_FAST_AGENT, normalise=True),
     exploration=ExplorationConfig(low=0.05, high=0.4, correlation=0.8),
     log_every=500_000,
-    evaluate_every=4_000_000,
+    evaluate_every=2_000_000,
     evaluate_episodes=200,
-    checkpoint_every=20_000_000,
-    snapshot_every=2_000_000,
+    checkpoint_every=4_000_000,
+    save_replay=False,
+    snapshot_every=500_000,
 )
 _PAPER_ARM = replace(_PAPER, worlds=128, env_steps=20_000_000, updates_per_step=16)
 
@@ -80,7 +81,9 @@ PRESETS: dict[tuple[str, str], RunConfig] = {
     ("reach", "paper"): replace(_PAPER, env_steps=200_000, log_every=4_000, evaluate_every=20_000),
     ("reach", "fast"): _FAST_REACH,
     ("lift", "paper"): _PAPER_ARM,
-    ("lift", "fast"): _FAST_ARM,
+    # Left to chance, it lifts in one episode of ten after six million steps; with every eighth
+    # world begun by the script, nearly always after two.
+    ("lift", "fast"): replace(_FAST_ARM, task="lift", guided=0.125),
     ("stack", "paper"): _PAPER_ARM,
     # Nobody stacks blocks by chance, and nobody stacks them with a trembling hand.
     ("stack", "fast"): replace(
@@ -93,6 +96,7 @@ PRESETS: dict[tuple[str, str], RunConfig] = {
 
 
 _LEARNED_ARM: dict[str, Any] = {
+    "guided": 0.0,  # a reward has to lead the policy by itself
     "worlds": 256,
     "env_steps": 10_000_000,
     "warmup_steps": 50_000,
@@ -119,7 +123,7 @@ _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
     ("lift", "paper"): {},
     ("lift", "fast"): _LEARNED_ARM,
     ("stack", "paper"): {},
-    ("stack", "fast"): _LEARNED_ARM | {"guided": 0.0},
+    ("stack", "fast"): _LEARNED_ARM,
     ("reach", "paper"): {},
     ("reach", "fast"): {
         "env_steps": 16_000,

@@ -1,0 +1,35 @@
+"""Presets of the arm: what experts may be shown and learned rewards may not, and who used them."""
+
+from pathlib import Path
+
+import pytest
+
+from pureward.reward.methods import METHODS
+from pureward.run.config import read_config
+from pureward.run.directory import RunDirectory
+from pureward.run.policy import snapshots
+from pureward.run.presets import preset
+
+EXPERTS = Path(__file__).parents[2] / "results/jaco/experts"
+LEARNED = sorted(name for name, method in METHODS.items() if method.reward != "truth")
+
+
+@pytest.mark.parametrize("task", ["lift", "stack"])
+@pytest.mark.parametrize("method", LEARNED)
+def test_a_script_begins_experts_episodes_but_no_learned_reward_s(task, method):
+    needs = METHODS[method].positives
+    learned = preset(task, method=method, **({needs: "FOLDER"} if needs else {}))
+    assert preset(task).guided > 0.0
+    assert learned.guided == 0.0
+
+
+@pytest.mark.parametrize("task", ["lift", "stack"])
+def test_the_committed_experts_learned_with_the_preset(task):
+    """Only how long, and how often they were looked at, is their own."""
+    used, now = read_config(RunDirectory(EXPERTS / task)), preset(task)
+    names = ("task", "worlds", "guided", "updates_per_step", "batch", "warmup_steps")
+    names += ("replay", "agent", "exploration")
+    for name in names:
+        assert getattr(used, name) == getattr(now, name), name
+    assert used.out == f"runs/{task}"  # no path of the machine it ran on
+    assert len(snapshots(EXPERTS / task)) >= 9
