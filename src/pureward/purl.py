@@ -57,7 +57,8 @@ class PurlConfig:
     ceiling: float = 1.0
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
     gate: Gate = "hard"
-    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
+    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ, "share" for r_φ of the share η of the agent's
+    frames that D trusts most."""
     labels: Literal["fresh", "cached"] = "fresh"
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024

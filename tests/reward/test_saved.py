@@ -55,6 +55,22 @@ def test_a_saved_reward_comes_back_the_same(kind, tmp_path, small_network, scene
     ]
 
 
+def test_the_level_of_a_gate_is_saved_and_old_rewards_have_none(tmp_path, small_network, scenes):
+    reward = a_reward(small_network, "gated", gate="share")
+    frames = scenes(8, 0)[0]
+    for _ in range(80):
+        reward.follow(reward.success_logits(frames), torch.tensor(0.5))
+    assert (reward(frames) > 0).sum() <= 4
+    save_reward(reward, tmp_path)
+    loaded = load_reward(tmp_path)
+    assert loaded.level == reward.level != 0
+    torch.testing.assert_close(loaded(frames), reward(frames), atol=1e-6, rtol=0)
+    written = json.loads((tmp_path / "reward.json").read_text())
+    del written["level"]
+    (tmp_path / "reward.json").write_text(json.dumps(written))
+    assert load_reward(tmp_path).level == 0
+
+
 def test_parts_of_a_gated_reward(small_network, scenes):
     reward = a_reward(small_network, "gated")
     frames = scenes(6, 0)[0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From logits and predictions to the reward an agent is given (Eq. 12, Algorithm 1)."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,8 @@ from torch import Tensor
 
 from pureward.errors import InputError
 
-Gate = Literal["hard", "soft"]
+Gate = Literal["hard", "soft", "share"]
+GATES = get_args(Gate)
 
 
 def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
@@ -26,7 +27,12 @@ def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
 
 
 def gated_reward(
-    success_logits: Tensor, predicted: Tensor, *, lowest: float | Tensor = 0.0, gate: Gate = "hard"
+    success_logits: Tensor,
+    predicted: Tensor,
+    *,
+    lowest: float | Tensor = 0.0,
+    gate: Gate = "hard",
+    level: float | Tensor = 0.0,
 ) -> Tensor:
     """Predicted reward where the discriminator trusts it, else zero: [D > ½]·r_φ (Eq. 12).
 
@@ -40,16 +46,31 @@ def gated_reward(
         success_logits: (batch,) high where the prediction is reliable.
         predicted: (batch,) r_φ.
         lowest: at most 0; what counts as zero.
-        gate: "hard" for Eq. 12, "soft" for D·r_φ.
+        gate: "hard" for Eq. 12, "soft" for D·r_φ, "share" for Eq. 12 at another level.
+        level: logit above which the gate "share" opens; see `share_level`.
     """
     if isinstance(lowest, float | int) and not -float("inf") < lowest <= 0:
         raise InputError(f"lowest must be finite and at most 0, got {lowest}; pass min(0, rewards)")
     above = (predicted.float() - lowest).clamp(min=0)
     if gate == "hard":
         return torch.where(success_logits > 0, above, torch.zeros_like(above))
+    if gate == "share":
+        return torch.where(success_logits > level, above, torch.zeros_like(above))
     if gate == "soft":
         return torch.sigmoid(success_logits.float()) * above
-    raise InputError(f"unknown gate {gate!r}; choose 'hard' or 'soft'")
+    raise InputError(f"unknown gate {gate!r}; choose from {GATES}")
+
+
+def share_level(unlabeled_logits: Tensor, prior: Tensor) -> Tensor:
+    """Return the logit that a share η of the agent's frames is above, ().
+
+    η is the share of them that PU learning takes for positive. A discriminator that has learned
+    the order of frames but not how high ½ is (all of them above it, or none) still tells which
+    share that is.
+    """
+    ranked = unlabeled_logits.flatten().sort().values
+    place = ((1.0 - prior) * (len(ranked) - 1)).long()
+    return ranked.index_select(0, place.view(1)).squeeze(0)
 
 
 def ensemble_minimum(predictions: Tensor) -> Tensor:

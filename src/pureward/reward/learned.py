@@ -10,10 +10,20 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.reward.compose import Gate, ensemble_minimum, gated_reward, imitation_reward
+from pureward.reward.compose import (
+    GATES,
+    Gate,
+    ensemble_minimum,
+    gated_reward,
+    imitation_reward,
+    share_level,
+)
 from pureward.reward.engine import Arithmetic, logits, resolved
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.scoring import in_batches
+
+# A level is the mean over some ten batches: one batch's is too rough, D's drift is slower.
+_PACE = 0.1
 
 LearnedKind = Literal["imitation", "regression", "gated"]
 
@@ -41,7 +51,9 @@ class RewardSpec:
     lowest: float = 0.0
     """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
     gate: Gate = "hard"
-    """"hard" for [D > ½], "soft" for D."""
+    """"hard" for [D > ½], "soft" for D, "share" for the share η of frames that D trusts most."""
+    level: float = 0.0
+    """Logit above which the gate "share" opens, as last found."""
 
     def __post_init__(self) -> None:
         """Refuse parts that do not make a reward."""
@@ -54,8 +66,8 @@ class RewardSpec:
                 f"{self.reward} rewards need {'no' if self.reward == 'imitation' else '1 to 64'} "
                 f"reward models, got {self.members}; set members"
             )
-        if self.gate not in ("hard", "soft"):
-            raise InputError(f"unknown gate {self.gate!r}; choose 'hard' or 'soft'")
+        if self.gate not in GATES:
+            raise InputError(f"unknown gate {self.gate!r}; choose from {GATES}")
         if not 0 < self.ceiling < float("inf"):
             raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 3")
         if not -float("inf") < self.lowest <= 0:
@@ -101,6 +113,8 @@ class LearnedReward:
         some = discriminator if discriminator is not None else self.members[0]
         self.device = some.head.weight.device
         self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
+        self.level = torch.tensor(spec.level, device=self.device)
+        """Logit above which a gate opens: 0, D = ½, unless the gate is a "share"."""
 
     @property
     def parts(self) -> int:
@@ -125,7 +139,18 @@ class LearnedReward:
             return scores[0]
         if self.spec.reward == "imitation":
             return imitation_reward(scores[0], ceiling=self.spec.ceiling)
-        return gated_reward(scores[0], scores[1], lowest=self.spec.lowest, gate=self.spec.gate)
+        return gated_reward(
+            scores[0],
+            scores[1],
+            lowest=self.spec.lowest,
+            gate=self.spec.gate,
+            level=self.level,
+        )
+
+    @torch.no_grad()
+    def follow(self, unlabeled_logits: Tensor, prior: Tensor) -> None:
+        """Move the level of a gate "share" towards that of these frames of the agent."""
+        self.level.lerp_(share_level(unlabeled_logits, prior).float(), _PACE)
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ A folder holds `reward.json` and `reward.safetensors`; a run directory holds tha
 
 import json
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,9 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
         for part, network in _parts(reward).items()
         for name, tensor in network.state_dict().items()
     }
-    config = {"format": FORMAT, "version": VERSION} | asdict(reward.spec)
+    config = {"format": FORMAT, "version": VERSION} | asdict(
+        replace(reward.spec, level=float(reward.level))
+    )
     with whole_file(folder / WEIGHTS_FILE) as partial:
         save_file(weights, partial)
     write_json(folder / CONFIG_FILE, config)
@@ -116,6 +118,7 @@ def _read_spec(path: Path) -> RewardSpec:
             f"{path} has format version {version!r}, this pureward reads {VERSION}; "
             "use the version of pureward that wrote it"
         )
+    config.setdefault("level", 0.0)  # rewards from before gates had one
     network = _checked_fields(path, NetworkConfig, config.pop("network", None))
     network["stage_channels"] = tuple(network["stage_channels"])
     rest = _checked_fields(path, RewardSpec, config | {"network": NetworkConfig(**network)})

@@ -175,6 +175,8 @@ class LearnedRunReward(RunReward):
         kept = {f"trained.{i}": tensor for i, tensor in enumerate(self.trained())}
         kept |= {f"generator.{i}": rng.get_state() for i, rng in enumerate(self.generators())}
         kept |= {"probes": self._generator.get_state()}
+        assert self.learned is not None
+        kept |= {"level": self.learned.level}
         for i, member in enumerate(self._model.networks if self._model else ()):
             kept |= {f"member.{i}.{name}": t for name, t in member.state_dict().items()}
         return kept | flattened("prior", self._prior.state() if self._prior else {})
@@ -187,6 +189,8 @@ class LearnedRunReward(RunReward):
         for i, rng in enumerate(self.generators()):
             rng.set_state(saved[f"generator.{i}"].cpu())
         self._generator.set_state(saved["probes"].cpu())
+        if "level" in saved and self.learned is not None:  # not in older checkpoints
+            self.learned.level.copy_(saved["level"])
         for i, member in enumerate(self._model.networks if self._model else ()):
             for name, tensor in member.state_dict().items():
                 tensor.copy_(saved[f"member.{i}.{name}"])
@@ -212,9 +216,12 @@ class LearnedRunReward(RunReward):
 
     def _labels(self) -> Labels:
         assert self.learned is not None
-        if self._config.reward.labels == "fresh":
-            return FreshLabels(self.learned, self._replay)
-        return CachedLabels(self.learned, self._replay, refreshed=self._config.reward.refreshed)
+        settings, prior = self._config.reward, None
+        if settings.gate == "share" and self._discriminator is not None:
+            prior = self._discriminator.prior
+        if settings.labels == "fresh":
+            return FreshLabels(self.learned, self._replay, prior=prior)
+        return CachedLabels(self.learned, self._replay, refreshed=settings.refreshed, prior=prior)
 
 
 def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
