@@ -109,6 +109,11 @@ def test_prior_has_a_panel_with_what_was_used_estimated_and_true(tmp_path):
     assert interval.get_datalim(estimated.transData).intervaly.tolist() == [0.2, 0.5]
     assert set(drawn(plain)) == {"η used"}
     assert not plain.collections
+    both = [
+        *runs,
+        *read_histories([write_run(tmp_path / "s1", "nn-pugail", rows, data=data, seed=1)]),
+    ]
+    assert len(curves(both, metric="prior").axes[0].collections) == 2, "an interval a run, no other"
     with pytest.raises(InputError, match="none of these runs has a class prior"):
         curves(runs[2:], metric="prior")
 

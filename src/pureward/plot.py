@@ -90,12 +90,14 @@ def _prior_panels(runs: Sequence[History], by: By) -> Figure:
         )
     figure, axes = _panels(drawn, by)
     for axis, line in zip(axes, drawn, strict=True):
-        _draw(axis, _courses(line, "train", "prior", by), "η used", _USED)
-        _draw(axis, _courses(line, "train", "prior/value", by), "η̂ and its interval", _ESTIMATED)
+        estimates = _courses(line, "train", "prior/value", by)
+        truth = [true_course(run, _column(by)) for run in line.runs]
+        # Bands are the estimates' own here: one over seeds as well could not be told from them.
+        _draw(axis, _courses(line, "train", "prior", by), "η used", _USED, banded=False)
+        _draw(axis, estimates, "η̂ and its interval", _ESTIMATED, banded=False)
+        _draw(axis, truth, "η by the simulator", _TRUE, style="--", banded=False)
         for run in line.runs:
             _draw_interval(axis, run, by)
-        truth = [true_course(run, _column(by)) for run in line.runs]
-        _draw(axis, truth, "η by the simulator", _TRUE, "--")
     axes[0].set_ylabel("η")
     _add_legend(figure)
     return figure
@@ -131,7 +133,13 @@ def _courses(line: Line, kind: str, name: str, by: By) -> list[np.ndarray]:
 
 
 def _draw(
-    axis: Axes, courses: Sequence[np.ndarray], label: str, colour: str, style: str = "-"
+    axis: Axes,
+    courses: Sequence[np.ndarray],
+    label: str,
+    colour: str,
+    *,
+    style: str = "-",
+    banded: bool = True,
 ) -> None:
     """One mean with its band, and thinly the runs that have measured it."""
     courses = [course for course in courses if len(course)]
@@ -140,9 +148,11 @@ def _draw(
     one = band(courses)
     marker = "o" if len(one.at) <= 30 else ""
     axis.plot(one.at, one.mean, style, color=colour, label=label, marker=marker, markersize=3)
-    if one.half_width is not None:
-        for course in courses:
-            axis.plot(course[:, 0], course[:, 1], color=colour, linewidth=0.6, alpha=0.5)
+    if one.half_width is None:
+        return
+    for course in courses:
+        axis.plot(course[:, 0], course[:, 1], color=colour, linewidth=0.6, alpha=0.5)
+    if banded:
         low, high = one.mean - one.half_width, one.mean + one.half_width
         axis.fill_between(one.at, low, high, color=colour, alpha=0.2, linewidth=0)
 
