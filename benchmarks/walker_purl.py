@@ -169,7 +169,8 @@ def main() -> None:
                 print(f"{variant:12} {method:12} seed {row['seed']} failed: {row['error']}")
         if found:
             middle = median(found)
-            listed = ", ".join(f"{r['return']:.0f} (best {r['best_return']:.0f})" for r in own)
+            done = [r for r in own if "return" in r]
+            listed = ", ".join(f"{r['return']:.0f} (best {r['best_return']:.0f})" for r in done)
             share = middle / expert
             print(f"{variant:12} {method:12} {len(found):5} {middle:8.1f} {share:9.1%}  {listed}")
 
