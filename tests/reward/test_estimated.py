@@ -128,6 +128,7 @@ def test_a_state_outside_the_bounds_is_refused():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("estimator", ["bbe", "vpu"])
 def test_the_host_waits_for_the_device_once(estimator):
     """Everything up to the one read of the result runs where a wait is an error."""
