@@ -30,7 +30,7 @@ def test_a_demo_ends_in_a_report_and_goes_on_where_it_was(tmp_path, capfd):
     done = demo(tmp_path, TINY)
     assert [run.method for run in done.runs] == list(METHODS)
     page = done.report.read_text()
-    assert len(re.findall(r'src="data:image/png;base64,', page)) == 3 + 4  # plots and evidence
+    assert len(re.findall(r'src="data:image/png;base64,', page)) == 4 + 4  # plots and evidence
     for run in done.runs:
         assert run.verdict().sentence.split("'")[0] in page
     assert "2 demonstrations" in capfd.readouterr().out
