@@ -127,6 +127,16 @@ def test_settings_tell_lines_of_one_method_apart(tmp_path):
     assert labels == ["nn-pugail, reward.prior 0.25", "nn-pugail, reward.prior 0.5"]
 
 
+def test_a_setting_newer_than_a_run_is_what_it_was_by_default(tmp_path):
+    kept = [{"memory": 0}, {}, {"memory": 20}]
+    made = [
+        write_run(tmp_path / str(n), "nn-pugail", course(10.0), reward=reward, seed=n)
+        for n, reward in enumerate(kept)
+    ]
+    told = [(line.label, len(line.runs)) for line in lines(read_histories(made))]
+    assert told == [("nn-pugail, reward.memory 0", 2), ("nn-pugail, reward.memory 20", 1)]
+
+
 def test_kinds_of_row_can_be_named(tmp_path):
     rows = course(10.0, train={"return": 3.0, "risk/violated": 0.5})
     run = read_history(write_run(tmp_path / "r", "nn-pugail", rows))

@@ -9,11 +9,14 @@ import numpy as np
 from scipy.special import stdtrit
 
 from pureward.history import History
+from pureward.run.config import RunConfig, to_json
 
-# Settings in which runs of one line may differ: chance, where, and how long.
+# Settings in which runs of one line may differ: chance, where, how long, and how often one looks.
 _APART = {
     *("seed", "out", "device", "videos", "demonstrations", "annotations"),
-    *("env_steps", "budget_seconds", "stop_at_return"),
+    *("env_steps", "budget_seconds", "stop_at_return", "probe_frames", "evaluate_episodes"),
+    *("log_every", "evaluate_every", "probe_every", "checkpoint_every", "snapshot_every"),
+    *("keep_checkpoints", "save_replay"),
 }
 _GRID = 200  # points of a mean over runs that measured at different times
 
@@ -63,18 +66,22 @@ def band(courses: Sequence[np.ndarray]) -> Band:
 
 
 def _settings(run: History) -> dict[str, Any]:
-    """A run's settings that decide its line, nested ones as `part.name`."""
+    """A run's settings that decide its line; those that are newer than the run by default."""
+    known = _flat(to_json(RunConfig())) | _flat(run.config)
+    return {name: _rounded(value) for name, value in known.items() if name not in _APART}
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as `part.name`."""
     flat: dict[str, Any] = {}
-
-    def take(values: dict[str, Any], prefix: str) -> None:
-        for name, value in values.items():
-            if isinstance(value, dict):
-                take(value, f"{prefix}{name}.")
-            elif prefix or name not in _APART:
-                flat[prefix + name] = value
-
-    take(run.config, "")
+    for name, value in values.items():
+        nested = isinstance(value, dict)
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
     return flat
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _told_apart(line: Line, same_method: list[Line]) -> Line:
@@ -82,5 +89,5 @@ def _told_apart(line: Line, same_method: list[Line]) -> Line:
     own = _settings(line.runs[0])
     others = [_settings(other.runs[0]) for other in same_method]
     differing = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    told = "".join(f", {name} {own[name]}" for name in differing)
+    told = "".join(f", {name} {own[name]!s}" for name in differing)
     return Line(label=line.label + told, method=line.method, runs=line.runs)

@@ -2,6 +2,7 @@
 """Curves of runs, as the paper draws them: a panel a task, a line a method, a band over seeds."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,8 @@ _SOURCES = {
 }
 _USED, _ESTIMATED, _TRUE = "tab:blue", "tab:orange", "black"
 _PANEL = (4.2, 3.2)  # inches
+_STYLES = ("-", "--", ":", "-.")  # of lines of one method, which share its colour
+_LONG = 32  # letters of a label that leave no room for another beside it
 
 
 def curves(runs: Sequence[History], *, metric: str = "return", by: By = "steps") -> Figure:
@@ -50,9 +53,10 @@ def curves(runs: Sequence[History], *, metric: str = "return", by: By = "steps")
     axes = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axis, task in zip(axes, tasks, strict=True):
         own = [run for run in runs if run.task == task]
+        styles = {method: iter(cycle(_STYLES)) for method in _COLOURS}
         for line in lines(own):
-            label = line.label + _seeds(line)
-            _draw(axis, _courses(line, kind, name, by), label, _COLOURS[line.method])
+            label, style = line.label + _seeds(line), next(styles[line.method])
+            _draw(axis, _courses(line, kind, name, by), label, _COLOURS[line.method], style=style)
         if name == "return":
             _draw_expert(axis, own)
         _dress(axis, task, by)
@@ -200,7 +204,7 @@ def _add_legend(figure: Figure) -> None:
         list(named.values()),
         list(named),
         loc="outside lower center",
-        ncols=min(2 * len(figure.axes), len(named)),
+        ncols=1 if max(map(len, named)) > _LONG else min(2 * len(figure.axes), len(named)),
         fontsize=8,
         frameon=False,
     )
