@@ -28,8 +28,8 @@ from pureward.run.presets import preset
 TASK = "reach"
 METHODS = ("gail", "nn-pugail", "prl", "nn-purl")
 
-# η. The replay keeps random actions and noisy ones, so that a fifth of it succeeds at most; but with
-# an η as low as that D ends below ½ on all frames, once the policy stays on the disc. Annotated
+# η. The replay keeps random actions and noisy ones, so that a fifth of it succeeds at most; with an
+# η as low as that, D ends below ½ on all frames once the policy stays on the disc. Annotated
 # episodes are of the whole course of learning, and a gate is to let most of what they show through.
 _PRIORS = {"nn-pugail": "linear:0.2:0.4", "nn-purl": "0.7"}
 
