@@ -114,14 +114,18 @@ class CachedLabels:
 
     def arrive(self) -> None:
         """Score the newest step of every world."""
-        self._score(self._replay.newest_steps())
+        newest = self._replay.newest_steps()
+        scores = self._reward.scores(self._replay.arrival_frames(newest))
+        self._scores.index_copy_(1, newest, scores)
         self._filled.add_(self._replay.layout.worlds).clamp_(max=self._scores.shape[1])
 
     def refresh(self) -> None:
-        """Score the next few steps again, in the order of the ring."""
+        """Let D judge the next few steps again, in the order of the ring; r_φ does not change."""
         if not len(self._turn) or self._reward.discriminator is None:
             return
-        self._score((self._next + self._turn) % self._filled)
+        places = (self._next + self._turn) % self._filled
+        logits = self._reward.success_logits(self._replay.arrival_frames(places))
+        self._scores[0].index_copy_(0, places, logits)
         self._next.add_(len(self._turn)).remainder_(self._filled)
 
     def __call__(self, windows: Windows) -> Tensor:
@@ -131,10 +135,6 @@ class CachedLabels:
     def tensors(self) -> Mapping[str, Tensor]:
         """The table and where the refreshing stands."""
         return {"scores": self._scores, "next": self._next, "filled": self._filled}
-
-    def _score(self, places: Tensor) -> None:
-        frames = self._replay.arrival_frames(places)
-        self._scores.index_copy_(1, places, self._reward.scores(frames))
 
 
 def _rewarded(reward: LearnedReward, scores: Tensor, prior: Tensor | None) -> Tensor:

@@ -114,7 +114,7 @@ _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
     ("walker", "paper"): {},
     ("walker", "fast"): {
         "worlds": 512,
-        "env_steps": 8_000_000,
+        "env_steps": 5_000_000,
         "updates_per_step": 4,
         "batch": 1024,
         "replay": ReplayConfig(capacity=800_000, frame_stack=2),
