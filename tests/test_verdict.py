@@ -144,6 +144,11 @@ def test_without_failures_the_agents_frames_show_a_collapse():
     assert verdict("nn-pugail", probe=flat).name == "collapsed"
 
 
+def test_small_numbers_that_differ_manifold_are_no_collapse():
+    low = {"mean/train": 0.06, "mean/failure": 0.02, "success/train": 0.0, "success/replay": 0.0}
+    assert verdict("nn-pugail", probe=low).name != "collapsed"
+
+
 @pytest.mark.parametrize("method", ["truth", "nn-pugail", "prl", "nn-purl"])
 def test_nothing_measured_decides_nothing(method):
     assert judge(Facts(method=method), []).name == "undecided"

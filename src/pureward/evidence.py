@@ -39,9 +39,11 @@ class Judged:
     """D, (steps,), where there is a discriminator."""
     predicted: Tensor | None
     """r_φ before any gate, (steps,), where there is a reward model."""
+    threshold: float = 0.5
+    """D above which a gate opens, and a frame counts as success."""
 
     def returns(self) -> dict[str, float]:
-        """Sums over the episode, and the share of steps with D > ½."""
+        """Sums over the episode, and the share of steps with D above the threshold."""
         told = {
             "true_return": float(self.episode.rewards.sum()),
             "learned_return": float(self.learned.sum()),
@@ -49,7 +51,7 @@ class Judged:
         if self.predicted is not None:
             told["predicted_return"] = float(self.predicted.sum())
         if self.success is not None:
-            told["success"] = float((self.success > 0.5).float().mean())
+            told["success"] = float((self.success > self.threshold).float().mean())
         return told
 
 
@@ -62,6 +64,8 @@ class Probed:
     """When the policy was kept."""
     means: dict[str, float]
     """Returns of the episodes, on average."""
+    threshold: float
+    """D above which a frame counts as success."""
     eta: Eta | None
     """η at the end of the run, where the method has one."""
     strip: Path
@@ -77,7 +81,8 @@ class Probed:
         }
         said = [f"{word} {self.means[n]:.1f}" for n, word in names.items() if n in self.means]
         if "success" in self.means:
-            said.append(f"D above ½ on {self.means['success']:.0%} of frames")
+            level = "½" if self.threshold == 0.5 else f"{self.threshold:.2f}, its gate's level,"
+            said.append(f"D above {level} on {self.means['success']:.0%} of frames")
         return ", ".join(said)
 
 
@@ -103,7 +108,8 @@ def probe(
         raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
     place = str(find_device(device))
     policy, reward = load_policy(run, device=place), load_reward(run, device=place)
-    env = make(history.task, episodes, place, seed=seed, cameras=True)
+    shapes = policy.config.distractors or None
+    env = make(history.task, episodes, place, seed=seed, cameras=True, distractors=shapes)
     stack = policy.config.replay.frame_stack
     judged = [judge_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
     order = by_disagreement(judged)
@@ -114,6 +120,7 @@ def probe(
         verdict=history.verdict(),
         env_steps=policy.env_steps,
         means=_means(judged),
+        threshold=judged[0].threshold,
         eta=read_eta(history),
         strip=folder / "evidence.png",
         film=folder / "evidence.mp4",
@@ -133,6 +140,8 @@ def judge_episode(episode: Episode, reward: LearnedReward, stack: int) -> Judged
         learned=reward.from_scores(scores).cpu(),
         success=scores[0].sigmoid().cpu() if reward.discriminator is not None else None,
         predicted=scores[-1].cpu() if reward.members else None,
+        # Exact where it is ½, which most gates have.
+        threshold=float(reward.level.sigmoid()) if reward.spec.gate == "share" else 0.5,
     )
 
 
@@ -189,7 +198,7 @@ def panels(one: Judged) -> list[Panel]:
         drawn = [Panel(title="reward", tracks=[truth, guess, *gated])]
     if one.success is not None:
         trust = Track(label="D", values=one.success.numpy(), colour=_TRUST)
-        drawn.append(Panel(title="D", tracks=[trust], highest=1.0, threshold=0.5))
+        drawn.append(Panel(title="D", tracks=[trust], highest=1.0, threshold=one.threshold))
     return drawn
 
 

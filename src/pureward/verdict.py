@@ -157,7 +157,8 @@ def _collapsed(n: Numbers) -> str | None:
     other = "failure" if "mean/failure" in n else "replay"
     if "mean/train" not in n or f"mean/{other}" not in n:
         return None
-    if abs(n["mean/train"] - n[f"mean/{other}"]) > FLAT:
+    low, high = sorted((n["mean/train"], n[f"mean/{other}"]))
+    if high - low > FLAT or high > 2 * low:  # where η is small D is, on everything
         return None
     named = {"failure": "failures", "replay": "the agent's frames"}[other]
     return (

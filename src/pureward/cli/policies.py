@@ -66,6 +66,7 @@ def collect(
 def evaluate(
     run: Run,
     episodes: int = 100,
+    distractors: str = "",
     device: str = "auto",
     seed: int = 0,
 ) -> None:
@@ -74,6 +75,7 @@ def evaluate(
     Args:
         run: a run directory.
         episodes: how many episodes, all at once.
+        distractors: shape of what is not the task's, "cube" or "cuboid"; the run's own if left out.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
@@ -83,6 +85,7 @@ def evaluate(
 
     place = find_device(device)
     policy = load_policy(run, device=str(place))
-    env = make(policy.config.task, episodes, str(place))
+    shapes = distractors or policy.config.distractors or None
+    env = make(policy.config.task, episodes, str(place), distractors=shapes)
     told = judge(env, policy.act, seed=seed).summary()
     print(f"{run} at {policy.env_steps:,} env steps: {told_evaluation(told)}")
