@@ -147,6 +147,7 @@ def _sizes(section: str, args: Args) -> dict:
     scale = prior_course.SCALES[args.device]
     return {
         "frames_of_an_episode": prior_course.INSTANTS,
+        "left_out_of_an_episode": prior_course.BEGINNING,
         "held_out_share": prior_course.HELD_OUT,
         "episodes_trained_on": prior_course.BUFFER,
         "episodes_scored": prior_course.BUFFER,

@@ -28,6 +28,7 @@ from pureward.reward.variational import TOP
 from pureward.run.collect import collect
 
 INSTANTS = 20  # frames taken of an episode, evenly
+BEGINNING = 0.1  # of an episode, left out: first states are the same in success and failure
 HELD_OUT = 0.2  # share of the demonstrations
 DEMONSTRATIONS = (200, 50)
 KNOWN = 60  # failure episodes for `acc`, half to train on and half held out
@@ -97,7 +98,8 @@ def drawn(task: str, episodes: list[Episode], device: str) -> Pool:
         kept = [e for e in episodes if e.split == split and e.succeeds == (split == TRAIN)]
         if not kept:
             raise SystemExit(f"the dataset has no {split} episodes; collect some")
-        instants = torch.linspace(0, len(kept[0]), INSTANTS).round().long().tolist()
+        steps = len(kept[0])
+        instants = torch.linspace(BEGINNING * steps, steps, INSTANTS).round().long().tolist()
         return torch.stack([_shrunk(painter.frames(e, instants), scale.shrink) for e in kept])
 
     pool = Pool(frames(TRAIN), frames(FAILURE))

@@ -43,10 +43,16 @@ RATES: dict[tuple[str, str, str], Rate] = {
         steps_per_second=19_300, source="results/walker/imitation.json, nine at once"
     ),
     ("walker", "regression", _H200): Rate(
-        steps_per_second=22_400, source="results/walker/search.json, eight at once"
+        steps_per_second=43_700, source="results/walker/supervised.json, four at once"
     ),
     ("walker", "gated", _H200): Rate(
-        steps_per_second=14_700, source="results/walker/search.json, eight at once"
+        steps_per_second=12_400, source="results/walker/supervised.json, nine at once"
+    ),
+    ("lift", "truth", _H200): Rate(
+        steps_per_second=36_000, source="results/jaco/experts.json, nine at once"
+    ),
+    ("stack", "truth", _H200): Rate(
+        steps_per_second=31_000, source="results/jaco/experts.json, nine at once"
     ),
 }
 
