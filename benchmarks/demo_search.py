@@ -17,7 +17,7 @@ import torch
 import tyro
 from torch import Tensor
 
-import pureward.env
+import pureward.env.making
 from pureward.demo import TASK, Size, run_config
 from pureward.history import read_history
 from pureward.run.config import RunConfig
@@ -73,7 +73,7 @@ def main(method: str, *settings: str) -> None:
     """Train and tell."""
     torch.set_num_threads(1)
     LookedUp.table = drawn_positions()
-    pureward.env.Cameras = LookedUp
+    pureward.env.making.Cameras = LookedUp
     flags = [part for setting in settings for part in f"--{setting}".split("=", 1)]
     config = tyro.cli(RunConfig, args=flags, default=run_config(method, Path("demo"), Size()))
     out = _WORK / "-".join([method, *settings]).replace("/", "_")

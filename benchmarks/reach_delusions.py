@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-import pureward.env
+import pureward.env.making
 from demo_search import LookedUp, drawn_positions, grid_line
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
@@ -45,7 +45,7 @@ def main() -> None:
     """Fit every cut and print what it says near the disc and far from it."""
     torch.set_num_threads(1)
     LookedUp.table = drawn_positions()
-    pureward.env.Cameras = LookedUp
+    pureward.env.making.Cameras = LookedUp
     positions = torch.cartesian_prod(grid_line(), grid_line())
     seen = (positions.abs() < ARENA).all(1).nonzero().squeeze(1)[::_EVERY]
     distance = positions[seen].norm(dim=1)

@@ -190,7 +190,7 @@ def test_a_world_that_comes_apart_goes_on_as_its_neighbour(monkeypatch):
 
 
 def test_a_rare_accident_is_no_reason_to_stop(monkeypatch):
-    monkeypatch.setattr("pureward.env._MENDED_AT_MOST", 0.2)
+    monkeypatch.setattr("pureward.env.health._MENDED_AT_MOST", 0.2)
     env = pureward.make("walker", 3, "cpu", engine="warp")
     env.engine.state.qvel[2] = 1e20
     for _ in range(2):
