@@ -34,6 +34,9 @@ class D4PGConfig:
     """Share of new weights mixed into the targets at every update; 0 copies instead."""
     gradient_clip: float = 0.0
     """Largest norm of the actor's and of the critic's gradient; 0 sets no limit."""
+    averaging: float = 0.0
+    """Share of the training so far, its latest part, over which the policy that is evaluated and
+    kept is averaged; 0 takes the newest."""
     normalise: bool = False
     """Bring states to zero mean and unit spread by what `observe` has seen."""
 
@@ -49,6 +52,10 @@ class D4PGConfig:
                 "returns need two atoms or more between value_low < value_high, got "
                 f"{self.atoms} from {self.value_low} to {self.value_high}; "
                 "try 51 from 0 to r_max / (1 − γ)"
+            )
+        if not 0 <= self.averaging <= 1:
+            raise InputError(
+                f"averaging is a share of the training so far, got {self.averaging}; try 0.2"
             )
         if self.target_period < 1 or not 0 <= self.polyak <= 1 or self.gradient_clip < 0:
             raise InputError(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pureward.agent.adam import Adam
+from pureward.agent.average import AveragedPolicy
 from pureward.agent.categorical import (
     cross_entropy,
     cross_entropy_gradient,
@@ -66,6 +67,9 @@ class D4PG:
         self.weights = flattened(self.actor, self.critic, self.target_actor, self.target_critic)
         actor, critic, *self._targets = self.weights.parts
         self._online = {"actor": actor, "critic": critic}
+        self.average = (
+            AveragedPolicy(self.actor, actor, config.averaging) if config.averaging else None
+        )
         self.normaliser = Normaliser(state_size).to(self.device) if config.normalise else None
         rates = {"actor": config.actor_rate, "critic": config.critic_rate}
         self.optimizer = Adam(self._online, rates)
@@ -78,6 +82,21 @@ class D4PG:
         """Return actions in [−1, 1], (worlds, action size), greedy unless noise is added."""
         action = self.actor(self._normalised(state))
         return action if noise is None else (action + noise).clamp_(-1.0, 1.0)
+
+    @property
+    def policy(self) -> Actor:
+        """The policy to evaluate and to keep: the newest, or an average of the latest."""
+        return self.actor if self.average is None else self.average.actor
+
+    @torch.no_grad()
+    def act_well(self, state: Tensor) -> Tensor:
+        """Return the actions of `policy`, greedy."""
+        return self.policy(self._normalised(state))
+
+    def average_policy(self) -> None:
+        """Let the average, if there is one, take account of the policy as it is now."""
+        if self.average is not None:
+            self.average.follow()
 
     def observe(self, state: Tensor) -> None:
         """Let the normaliser, if there is one, take account of new states."""
@@ -238,4 +257,8 @@ class D4PG:
             if module is not None:
                 yield from ((f"{part}.{name}", t) for name, t in module.state_dict().items())
         yield from ((f"optimizer.{name}", tensor) for name, tensor in self.optimizer.tensors())
+        if self.average is not None:
+            yield from (
+                (f"average.{name}", tensor) for name, tensor in self.average.tensors().items()
+            )
         yield "updates", self.updates

@@ -165,7 +165,9 @@ class Learner:
 
     def _improve(self) -> Tensor:
         self.reward.labels.refresh()
-        return self._agent_meter.take(self.purl.improve(self.config.updates_per_step))
+        metrics = self.purl.improve(self.config.updates_per_step)
+        self.agent.average_policy()
+        return self._agent_meter.take(metrics)
 
     def _changed_by_discriminating(self) -> list[Tensor]:
         return [*self.reward.trained(), *self._reward_meter.tensors().values()]

@@ -208,7 +208,7 @@ class _Run:
         self.log.write("train", self.env_steps, values)
 
     def _evaluate(self, bar: tqdm) -> None:
-        greedy, seconds = self.learner.agent.act, self.clock.read()
+        greedy, seconds = self.learner.agent.act_well, self.clock.read()
         result = evaluate(
             self.judge,
             greedy,
