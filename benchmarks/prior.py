@@ -21,7 +21,7 @@ import subprocess
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,6 +65,8 @@ class Args:
     """Resamplings of V1."""
     resamplings: int = 3
     """Resamplings of the others."""
+    updates: int = 0
+    """Updates of a discriminator before it is asked last; 0 for what `reach` takes."""
     seed: int = 0
     """First seed; each resampling has the next."""
     threads: int = 1
@@ -74,6 +76,9 @@ class Args:
 def main(args: Args) -> None:
     torch.set_num_threads(args.threads)
     warnings.filterwarnings("ignore", category=UserWarning)  # scikit-learn's, on pulearn's fits
+    if args.updates:
+        scale = prior_course.SCALES[args.device]
+        prior_course.SCALES[args.device] = replace(scale, updates=args.updates)
     sections = [args.only] if args.only else list(TITLES)
     pool = None
     for section in sections:
@@ -132,6 +137,7 @@ def _command(section: str, args: Args) -> str:
     if section != "digits":
         words += [f"--task {args.task}", f"--device {args.device}"]
         words += [f"--resamplings {args.resamplings}"]
+    words += [f"--updates {args.updates}"] if args.updates else []
     words += [f"--seed {args.seed}"] if args.seed else []
     return " ".join(words)
 
