@@ -35,6 +35,15 @@ def _walker_expert(config: RunConfig) -> RunConfig:
     return replace(config, stop_at_return=900.0, snapshot_every=100_000, evaluate_every=400_000)
 
 
+def _lift_expert(config: RunConfig) -> RunConfig:
+    """Half of the way to 350, of 400, is learned in two million steps, and all stages count."""
+    return replace(config, stop_at_return=350.0, snapshot_every=100_000, evaluate_every=1_000_000)
+
+
+def _stack_expert(config: RunConfig) -> RunConfig:
+    return replace(config, stop_at_return=340.0, snapshot_every=400_000)
+
+
 def _reach_expert(config: RunConfig) -> RunConfig:
     return replace(config, snapshot_every=1_000)
 
@@ -51,7 +60,7 @@ def _for_a_cpu(config: RunConfig) -> RunConfig:
 
 STUDIES: dict[str, Study] = {
     "walker": Study(expert=_walker_expert),
-    "lift": Study(),
-    "stack": Study(episodes=200),
+    "lift": Study(expert=_lift_expert),
+    "stack": Study(expert=_stack_expert, episodes=200),
     "reach": Study(expert=_reach_expert, learned=_for_a_cpu, episodes=20, held_out=6, failures=6),
 }
