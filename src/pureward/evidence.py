@@ -140,8 +140,7 @@ def judge_episode(episode: Episode, reward: LearnedReward, stack: int) -> Judged
         learned=reward.from_scores(scores).cpu(),
         success=scores[0].sigmoid().cpu() if reward.discriminator is not None else None,
         predicted=scores[-1].cpu() if reward.members else None,
-        # Exact where it is ½, which most gates have.
-        threshold=float(reward.level.sigmoid()) if reward.spec.gate == "share" else 0.5,
+        threshold=float(reward.level.sigmoid()),
     )
 
 

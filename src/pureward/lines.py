@@ -3,18 +3,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from pureward.history import History
-from pureward.run.config import RunConfig, to_json
+from pureward.run.config import MAY_CHANGE, RunConfig, to_json
 
 # Settings in which runs of one line may differ: chance, where, how long, and how often one looks.
-_APART = {
-    *("seed", "out", "device", "videos", "demonstrations", "annotations"),
-    *("env_steps", "budget_seconds", "stop_at_return", "probe_frames", "evaluate_episodes"),
+_APART = MAY_CHANGE | {
+    *("seed", "demonstrations", "annotations", "probe_frames", "evaluate_episodes"),
     *("log_every", "evaluate_every", "probe_every", "checkpoint_every", "snapshot_every"),
     *("keep_checkpoints", "save_replay"),
 }
@@ -67,8 +67,13 @@ def band(courses: Sequence[np.ndarray]) -> Band:
 
 def _settings(run: History) -> dict[str, Any]:
     """A run's settings that decide its line; those that are newer than the run by default."""
-    known = _flat(to_json(RunConfig())) | _flat(run.config)
+    known = _defaults() | _flat(run.config)
     return {name: _rounded(value) for name, value in known.items() if name not in _APART}
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return _flat(to_json(RunConfig()))
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -89,5 +94,5 @@ def _told_apart(line: Line, same_method: list[Line]) -> Line:
     own = _settings(line.runs[0])
     others = [_settings(other.runs[0]) for other in same_method]
     differing = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    told = "".join(f", {name} {own[name]!s}" for name in differing)
+    told = "".join(f", {name} {own[name]}" for name in differing)
     return Line(label=line.label + told, method=line.method, runs=line.runs)

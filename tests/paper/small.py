@@ -9,22 +9,11 @@ from pureward.paper.figure import Claim, Figure, Variant
 from pureward.paper.plan import Plan, make_plan
 from pureward.paper.rules import ahead
 from pureward.paper.tasks import Study
-from pureward.purl import PurlConfig
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import RewardModelConfig
 from pureward.run.config import RunConfig
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "run"))
-from tiny import SMALL
+from tiny import SMALL, SMALL_REWARD
 
-REWARD = PurlConfig(
-    batch=4,
-    every=2,
-    network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
-    model=RewardModelConfig(epochs=1, batch_size=128),
-    labels="cached",
-    refreshed=3,
-)
 SHORT = {
     "worlds": 4,
     "warmup_steps": 40,
@@ -57,7 +46,7 @@ def learned(config: RunConfig) -> RunConfig:
         probe_frames=4,
         agent=replace(SMALL, value_high=300.0),
         replay=ReplayConfig(capacity=400),
-        reward=REWARD,
+        reward=SMALL_REWARD,
     )
 
 

@@ -11,28 +11,17 @@ import torch
 import pureward
 from pureward.data.replay import ReplayConfig
 from pureward.errors import InputError
-from pureward.purl import PurlConfig
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import RewardModelConfig
 from pureward.run import checkpoint
 from pureward.run.collect import collect
 from pureward.run.log import read_metrics
 from pureward.tasks import TASKS
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tiny import SMALL, tiny
+from tiny import SMALL, SMALL_REWARD, tiny
 
 LEARNED = [name for name, method in pureward.METHODS.items() if method.reward != "truth"]
 
-REWARD = PurlConfig(
-    batch=4,
-    every=2,
-    network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
-    model=RewardModelConfig(epochs=1, batch_size=128),
-    labels="cached",
-    refreshed=3,
-    memory=20,
-)
+REWARD = replace(SMALL_REWARD, memory=20)
 
 
 @pytest.fixture(scope="module")

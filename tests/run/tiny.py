@@ -15,9 +15,20 @@ import torch
 import pureward
 from pureward.agent.d4pg import D4PGConfig
 from pureward.data.replay import ReplayConfig
+from pureward.purl import PurlConfig
+from pureward.reward.network import NetworkConfig
+from pureward.reward.regression import RewardModelConfig
 from pureward.run import checkpoint
 
 SMALL = D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11)
+SMALL_REWARD = PurlConfig(
+    batch=4,
+    every=2,
+    network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
+    model=RewardModelConfig(epochs=1, batch_size=128),
+    labels="cached",
+    refreshed=3,
+)
 
 
 def tiny(out, **changes) -> pureward.RunConfig:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worlds that come apart: found, mended, and counted.
 
-In single precision one of some million steps of a clumsy arm ends in numbers that cannot be. That
+In single precision a step of a clumsy arm, one of millions, may end in numbers that cannot be. That
 is no reason to lose a run of thousands of worlds, and more of it is a broken task.
 """
 

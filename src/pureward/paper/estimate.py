@@ -146,17 +146,15 @@ def replay_bytes(config: RunConfig) -> int:
     states, actions = _sizes(config.task)
     frames = (3 * len(find_task(config.task).cameras), 64, 64) if config.needs_frames else None
     remembered = config.reward.memory * config.replay.frame_stack * math.prod(frames or (0,))
-    return (
-        remembered
-        + Layout(
-            rows=config.replay.capacity // config.worlds,
-            worlds=config.worlds,
-            horizon=find_task(config.task).horizon,
-            state_size=states,
-            action_size=actions,
-            frame_shape=frames,
-        ).bytes
+    layout = Layout(
+        rows=config.replay.capacity // config.worlds,
+        worlds=config.worlds,
+        horizon=find_task(config.task).horizon,
+        state_size=states,
+        action_size=actions,
+        frame_shape=frames,
     )
+    return layout.bytes + remembered
 
 
 @cache

@@ -19,17 +19,14 @@ from pureward.paper.figure import Figure, Variant
 from pureward.paper.tasks import STUDIES, Study
 from pureward.reward.methods import method_named
 from pureward.run.collect import collect
-from pureward.run.config import RunConfig, read_config, to_json
+from pureward.run.config import MAY_CHANGE, RunConfig, read_config, to_json
 from pureward.run.directory import RunDirectory
 from pureward.run.presets import preset
 from pureward.work.training import Training
 
 # What a run may differ in from the one that is asked for and still be the same: where it lies and
 # runs, and how long it may take.
-_APART = {
-    *("out", "device", "demonstrations", "annotations", "videos"),
-    *("env_steps", "budget_seconds", "stop_at_return"),
-}
+_APART = MAY_CHANGE | {"demonstrations", "annotations"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,10 +52,9 @@ def gated_reward(
     if isinstance(lowest, float | int) and not -float("inf") < lowest <= 0:
         raise InputError(f"lowest must be finite and at most 0, got {lowest}; pass min(0, rewards)")
     above = (predicted.float() - lowest).clamp(min=0)
-    if gate == "hard":
-        return torch.where(success_logits > 0, above, torch.zeros_like(above))
-    if gate == "share":
-        return torch.where(success_logits > level, above, torch.zeros_like(above))
+    if gate in ("hard", "share"):
+        opens_above = level if gate == "share" else 0.0
+        return torch.where(success_logits > opens_above, above, torch.zeros_like(above))
     if gate == "soft":
         return torch.sigmoid(success_logits.float()) * above
     raise InputError(f"unknown gate {gate!r}; choose from {GATES}")

@@ -19,8 +19,8 @@ from pureward.run.directory import RunDirectory
 from pureward.tasks import find_task
 from pureward.tasks.scripted import check_scripted
 
-# A resumed run may go on for longer, or elsewhere; all else is as it began.
-_MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
+#: A resumed run may go on for longer, or elsewhere; all else is as it began.
+MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,12 +214,12 @@ def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> No
 
 
 def _check_same(before: RunConfig, now: RunConfig) -> None:
-    same = replace(now, **{name: getattr(before, name) for name in _MAY_CHANGE})
+    same = replace(now, **{name: getattr(before, name) for name in MAY_CHANGE})
     old, new = to_json(before), to_json(same)
     changed = [name for name in old if old[name] != new[name]]
     if changed:
         told = ", ".join(f"{name} {old[name]} → {new[name]}" for name in changed)
         raise InputError(
             f"a resumed run keeps its settings, got {told}; "
-            f"only {', '.join(sorted(_MAY_CHANGE))} may change"
+            f"only {', '.join(sorted(MAY_CHANGE))} may change"
         )
