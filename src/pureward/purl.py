@@ -30,6 +30,7 @@ from pureward.relabel import Labels
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.compose import Gate
 from pureward.reward.discriminator import Discriminator
+from pureward.reward.learned import LearnedReward
 from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
 from pureward.reward.risk import Loss
@@ -57,8 +58,8 @@ class PurlConfig:
     ceiling: float = 1.0
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
     gate: Gate = "hard"
-    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ, "share" for r_φ of the share η of the agent's
-    frames that D trusts most."""
+    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ; "share" and "soft-share" the same with the logit
+    that a share η of D's unlabeled frames is above in place of ½."""
     labels: Literal["fresh", "cached"] = "fresh"
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024
@@ -116,6 +117,8 @@ class Adversary:
     """Share of the unlabeled frames that are taken from it."""
     batch: int = 256
     """Frames of each kind in an update."""
+    gated: LearnedReward | None = None
+    """The reward, where its gate follows what D makes of unlabeled frames."""
 
 
 class Purl:
@@ -174,10 +177,12 @@ class Purl:
         batch, rng = self.adversary.batch, self._generator
         positive = self.adversary.positives.sample(batch, rng, self.adversary.by_reward)
         unlabeled = self.unlabeled(batch)
-        if self.adversary.failures is None:
-            return self.adversary.discriminator.update(positive, unlabeled)
-        failures = self.adversary.failures.sample(batch, rng)
-        return self.adversary.discriminator.update(positive, unlabeled, failures)
+        known = self.adversary.failures
+        failures = None if known is None else known.sample(batch, rng)
+        metrics = self.adversary.discriminator.update(positive, unlabeled, failures)
+        if self.adversary.gated is not None:
+            self.adversary.gated.follow(unlabeled, self.adversary.discriminator.prior)
+        return metrics
 
     def unlabeled(self, count: int) -> Tensor:
         """Draw frames of the agent: of the replay, and of all that was before it."""

@@ -59,13 +59,10 @@ class TaskLabels:
 class FreshLabels:
     """Learned rewards by the networks of this moment, as in Algorithm 1."""
 
-    def __init__(
-        self, reward: LearnedReward, replay: Replay, *, prior: Tensor | None = None
-    ) -> None:
-        """Judge the steps of a replay; with η, by a gate that follows what is drawn."""
+    def __init__(self, reward: LearnedReward, replay: Replay) -> None:
+        """Judge the steps of a replay."""
         self._reward = reward
         self._replay = replay
-        self._prior = prior
 
     def arrive(self) -> None:
         """Nothing: steps are judged when they are drawn."""
@@ -76,8 +73,7 @@ class FreshLabels:
     def __call__(self, windows: Windows) -> Tensor:
         """Return rewards of the arrival frames."""
         frames = self._replay.arrival_frames(windows.steps)
-        scores = self._reward.scores(frames.flatten(0, 1)).unflatten(1, windows.steps.shape)
-        return _rewarded(self._reward, scores, self._prior)
+        return self._reward(frames.flatten(0, 1)).unflatten(0, windows.steps.shape)
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Nothing."""
@@ -87,24 +83,15 @@ class FreshLabels:
 class CachedLabels:
     """Learned rewards from a table of scores, one column a place of the replay."""
 
-    def __init__(
-        self,
-        reward: LearnedReward,
-        replay: Replay,
-        *,
-        refreshed: int,
-        prior: Tensor | None = None,
-    ) -> None:
+    def __init__(self, reward: LearnedReward, replay: Replay, *, refreshed: int) -> None:
         """Judge the steps of a replay.
 
         Args:
             reward: its networks may go on learning.
             replay: its steps must be announced by `arrive` as they come in.
             refreshed: steps that one `refresh` scores again.
-            prior: η, where the gate follows the steps that are drawn.
         """
         self._reward = reward
-        self._prior = prior
         self._replay = replay
         device, places = replay.device, replay.layout.steps
         self._scores = torch.zeros(reward.parts, places, device=device)
@@ -124,21 +111,14 @@ class CachedLabels:
         if not len(self._turn) or self._reward.discriminator is None:
             return
         places = (self._next + self._turn) % self._filled
-        logits = self._reward.success_logits(self._replay.arrival_frames(places))
-        self._scores[0].index_copy_(0, places, logits)
+        trust = self._reward.trust(self._replay.arrival_frames(places))
+        self._scores[0].index_copy_(0, places, trust)
         self._next.add_(len(self._turn)).remainder_(self._filled)
 
     def __call__(self, windows: Windows) -> Tensor:
         """Return rewards from the scores at hand."""
-        return _rewarded(self._reward, self._scores[:, windows.steps], self._prior)
+        return self._reward.from_scores(self._scores[:, windows.steps])
 
     def tensors(self) -> Mapping[str, Tensor]:
         """The table and where the refreshing stands."""
         return {"scores": self._scores, "next": self._next, "filled": self._filled}
-
-
-def _rewarded(reward: LearnedReward, scores: Tensor, prior: Tensor | None) -> Tensor:
-    """Rewards of scores (parts, batch, n), after the gate has taken note of the first steps."""
-    if prior is not None:
-        reward.follow(scores[0, :, 0], prior)
-    return reward.from_scores(scores)

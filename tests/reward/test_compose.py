@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pureward.errors import InputError
-from pureward.reward.compose import ensemble_minimum, gated_reward, imitation_reward, share_level
+from pureward.reward.compose import (
+    GATES,
+    ensemble_minimum,
+    gated_reward,
+    imitation_reward,
+    share_level,
+)
 
 LN3 = log(3)
 
@@ -43,8 +49,16 @@ def test_share_gate_by_hand():
     logits, predicted = torch.tensor([3.0, 5.0, 4.0, 1.0, 2.0]), torch.ones(5)
     level = share_level(logits, torch.tensor(0.4))
     assert level == 3.0  # ranked 1 2 3 4 5, of which two fifths are above it
-    paid = gated_reward(logits, predicted, gate="share", level=level)
+    paid = gated_reward(logits - level, predicted, gate="share")
     assert paid.tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_soft_share_gate_by_hand():
+    logits, predicted = 7.0 + torch.tensor([LN3, 0.0, -LN3]), torch.tensor([0.8, 0.8, 0.4])
+    level = share_level(logits, torch.tensor(0.5))
+    assert level == 7.0
+    paid = gated_reward(logits - level, predicted, gate="soft-share")
+    assert paid.tolist() == pytest.approx([0.6, 0.4, 0.1])
 
 
 @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.floats(-50.0, 50.0))
@@ -54,7 +68,7 @@ def test_a_share_gate_opens_on_that_share_wherever_the_logits_lie(seed, share, s
     assert (logits > level).float().mean() == pytest.approx(share, abs=0.002)
 
 
-@pytest.mark.parametrize("gate", ["hard", "soft", "share"])
+@pytest.mark.parametrize("gate", GATES)
 def test_closing_the_gate_never_pays(gate):
     """With negative rewards too, an untrusted state is worth no more than a trusted one."""
     predicted = torch.tensor([-2.0, -1.0, -0.5, 0.0, 1.0])
@@ -62,7 +76,7 @@ def test_closing_the_gate_never_pays(gate):
     open_ = gated_reward(torch.full((5,), 9.0), predicted, lowest=-1.0, gate=gate)
     assert (open_ >= shut).all()
     assert (shut >= 0).all()
-    if gate != "soft":
+    if gate in ("hard", "share"):
         assert open_.tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
 
 

@@ -59,7 +59,7 @@ def test_the_level_of_a_gate_is_saved_and_old_rewards_have_none(tmp_path, small_
     reward = a_reward(small_network, "gated", gate="share")
     frames = scenes(8, 0)[0]
     for _ in range(80):
-        reward.follow(reward.success_logits(frames), torch.tensor(0.5))
+        reward.follow(frames, torch.tensor(0.5))
     assert (reward(frames) > 0).sum() <= 4
     save_reward(reward, tmp_path)
     loaded = load_reward(tmp_path)
@@ -69,6 +69,20 @@ def test_the_level_of_a_gate_is_saved_and_old_rewards_have_none(tmp_path, small_
     del written["level"]
     (tmp_path / "reward.json").write_text(json.dumps(written))
     assert load_reward(tmp_path).level == 0
+
+
+def test_scores_stay_comparable_while_all_logits_drift(small_network, scenes):
+    reward, frames, half = a_reward(small_network, "gated", gate="share"), scenes(8, 0)[0], 0.5
+    for _ in range(200):
+        reward.follow(frames, torch.tensor(half))
+    before = reward.scores(frames)
+    assert reward.discriminator is not None
+    with torch.no_grad():
+        reward.discriminator.head.bias += 5.0
+    for _ in range(200):
+        reward.follow(frames, torch.tensor(half))
+    torch.testing.assert_close(reward.scores(frames), before, atol=1e-4, rtol=0)
+    torch.testing.assert_close(reward.trust(frames), before[0], atol=1e-4, rtol=0)
 
 
 def test_parts_of_a_gated_reward(small_network, scenes):

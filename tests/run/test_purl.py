@@ -118,7 +118,7 @@ def test_the_poison_does_reach_the_method_that_may_see_the_reward(tmp_path, monk
         pureward.train(tiny(tmp_path / "run", env_steps=80))
 
 
-@pytest.mark.parametrize(("method", "gate"), [("nn-pugail", "hard"), ("nn-purl", "share")])
+@pytest.mark.parametrize(("method", "gate"), [("nn-pugail", "hard"), ("nn-purl", "soft-share")])
 def test_a_resumed_run_is_the_same_bit_for_bit(method, gate, data, tmp_path):
     # A schedule would see another end of the run; η is fixed here.
     reward = replace(REWARD, gate=gate)

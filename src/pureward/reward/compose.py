@@ -9,8 +9,10 @@ from torch import Tensor
 
 from pureward.errors import InputError
 
-Gate = Literal["hard", "soft", "share"]
+Gate = Literal["hard", "soft", "share", "soft-share"]
 GATES = get_args(Gate)
+# Gates at a level that follows the agent's frames, instead of D = ½.
+SHARES: tuple[Gate, ...] = ("share", "soft-share")
 
 
 def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
@@ -32,7 +34,6 @@ def gated_reward(
     *,
     lowest: float | Tensor = 0.0,
     gate: Gate = "hard",
-    level: float | Tensor = 0.0,
 ) -> Tensor:
     """Predicted reward where the discriminator trusts it, else zero: [D > ½]·r_φ (Eq. 12).
 
@@ -43,19 +44,18 @@ def gated_reward(
     by a constant leaves the best policy of a fixed-length task as it was.
 
     Args:
-        success_logits: (batch,) high where the prediction is reliable.
+        success_logits: (batch,) high where the prediction is reliable, counted from the level of
+            the gate, if it has one; see `share_level`.
         predicted: (batch,) r_φ.
         lowest: at most 0; what counts as zero.
-        gate: "hard" for Eq. 12, "soft" for D·r_φ, "share" for Eq. 12 at another level.
-        level: logit above which the gate "share" opens; see `share_level`.
+        gate: "hard" or "share" for Eq. 12, "soft" or "soft-share" for D·r_φ.
     """
     if isinstance(lowest, float | int) and not -float("inf") < lowest <= 0:
         raise InputError(f"lowest must be finite and at most 0, got {lowest}; pass min(0, rewards)")
     above = (predicted.float() - lowest).clamp(min=0)
     if gate in ("hard", "share"):
-        opens_above = level if gate == "share" else 0.0
-        return torch.where(success_logits > opens_above, above, torch.zeros_like(above))
-    if gate == "soft":
+        return torch.where(success_logits > 0, above, torch.zeros_like(above))
+    if gate in ("soft", "soft-share"):
         return torch.sigmoid(success_logits.float()) * above
     raise InputError(f"unknown gate {gate!r}; choose from {GATES}")
 

@@ -51,9 +51,10 @@ class RewardSpec:
     lowest: float = 0.0
     """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
     gate: Gate = "hard"
-    """"hard" for [D > ½], "soft" for D, "share" for the share η of frames that D trusts most."""
+    """"hard" for [D > ½], "soft" for D, "share" for the share η of frames that D trusts most,
+    "soft-share" for sigmoid(f − level) with the level of that share."""
     level: float = 0.0
-    """Logit above which the gate "share" opens, as last found."""
+    """Logit that a gate of a share counts from, as last found."""
 
     def __post_init__(self) -> None:
         """Refuse parts that do not make a reward."""
@@ -114,7 +115,7 @@ class LearnedReward:
         self.device = some.head.weight.device
         self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
         self.level = torch.tensor(spec.level, device=self.device)
-        """Logit above which a gate opens: 0, D = ½, unless the gate is a "share"."""
+        """Logit that a gate counts from: 0, D = ½, unless the gate is of a share."""
 
     @property
     def parts(self) -> int:
@@ -128,9 +129,18 @@ class LearnedReward:
 
     @torch.no_grad()
     def scores(self, frames: Tensor) -> Tensor:
-        """Return all a reward is made of, (parts, batch): D's logit, then r_φ."""
+        """Return all a reward is made of, (parts, batch): D's logit above the level, then r_φ.
+
+        Scores may be kept while D goes on learning. All its logits drift meanwhile, and the
+        level with them: counted from it, old and new ones can be compared.
+        """
         rows = in_batches(self._scores, frames, self.batch_size, self.device)
         return rows.view(len(frames), self.parts).T
+
+    @torch.no_grad()
+    def trust(self, frames: Tensor) -> Tensor:
+        """Return the discriminator's logit of each frame, counted from the level of the gate."""
+        return self.success_logits(frames) - self.level
 
     @torch.no_grad()
     def from_scores(self, scores: Tensor) -> Tensor:
@@ -139,18 +149,13 @@ class LearnedReward:
             return scores[0]
         if self.spec.reward == "imitation":
             return imitation_reward(scores[0], ceiling=self.spec.ceiling)
-        return gated_reward(
-            scores[0],
-            scores[1],
-            lowest=self.spec.lowest,
-            gate=self.spec.gate,
-            level=self.level,
-        )
+        return gated_reward(scores[0], scores[1], lowest=self.spec.lowest, gate=self.spec.gate)
 
     @torch.no_grad()
-    def follow(self, unlabeled_logits: Tensor, prior: Tensor) -> None:
-        """Move the level of a gate "share" towards that of these frames of the agent."""
-        self.level.lerp_(share_level(unlabeled_logits, prior).float(), _PACE)
+    def follow(self, unlabeled_frames: Tensor, prior: Tensor) -> None:
+        """Move the level of a gate of a share towards that of these frames of the agent."""
+        level = share_level(self.success_logits(unlabeled_frames), prior)
+        self.level.lerp_(level.float(), _PACE)
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor) -> Tensor:
@@ -173,7 +178,9 @@ class LearnedReward:
         return in_batches(self._predict, frames, self.batch_size, self.device)
 
     def _scores(self, frames: Tensor) -> Tensor:
-        first = [] if self.discriminator is None else [self._run(self.discriminator, frames)]
+        first = []
+        if self.discriminator is not None:
+            first = [self._run(self.discriminator, frames) - self.level]
         last = [self._predict(frames)] if self.members else []
         return torch.stack(first + last, dim=1)
 

@@ -170,13 +170,13 @@ class Learner:
         return self._agent_meter.take(metrics)
 
     def _changed_by_discriminating(self) -> list[Tensor]:
-        return [*self.reward.trained(), *self._reward_meter.tensors().values()]
+        level = [] if self.reward.learned is None else [self.reward.learned.level]
+        return [*self.reward.trained(), *level, *self._reward_meter.tensors().values()]
 
     def _changed_by_improving(self) -> list[Tensor]:
         agent = [tensor for _, tensor in self.agent.tensors()]
         labels = self.reward.labels.tensors().values()
-        level = [] if self.reward.learned is None else [self.reward.learned.level]
-        return [*agent, *labels, *level, *self._agent_meter.tensors().values()]
+        return [*agent, *labels, *self._agent_meter.tensors().values()]
 
     def _run(self, name: str, call: Callable[[], Tensor], changed: Iterable[Tensor]) -> None:
         """Call a part of the control step; on CUDA, as a graph captured the first time."""

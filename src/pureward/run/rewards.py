@@ -16,6 +16,7 @@ from pureward.env import BatchEnv
 from pureward.probe import Probes
 from pureward.purl import Adversary
 from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
+from pureward.reward.compose import SHARES
 from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.methods import Method, choose, method_named
@@ -114,6 +115,9 @@ class LearnedRunReward(RunReward):
                 device=device,
                 seed=config.seed,
             )
+        self.learned = self._assembled(method, network)
+        if self._discriminator is not None:
+            follows = method.reward == "gated" and config.reward.gate in SHARES
             self.adversary = Adversary(
                 discriminator=self._discriminator,
                 positives=data.train,
@@ -122,12 +126,12 @@ class LearnedRunReward(RunReward):
                 memory=_memory(config, network, device),
                 memory_share=config.reward.memory_share,
                 batch=config.reward.batch,
+                gated=self.learned if follows else None,
             )
             assert choice.prior is not None, "every discriminator has a prior"
             self._prior = RunPrior(
                 choice.prior, self.adversary, replay, data, warmup_steps=config.warmup_steps
             )
-        self.learned = self._assembled(method, network)
         if method.reward == "imitation":
             self.ceiling, self.threshold = config.reward.ceiling, math.log(2)  # −log(1 − ½)
         self.labels = self._labels()
@@ -219,12 +223,10 @@ class LearnedRunReward(RunReward):
 
     def _labels(self) -> Labels:
         assert self.learned is not None
-        settings, prior = self._config.reward, None
-        if settings.gate == "share" and self._discriminator is not None:
-            prior = self._discriminator.prior
+        settings = self._config.reward
         if settings.labels == "fresh":
-            return FreshLabels(self.learned, self._replay, prior=prior)
-        return CachedLabels(self.learned, self._replay, refreshed=settings.refreshed, prior=prior)
+            return FreshLabels(self.learned, self._replay)
+        return CachedLabels(self.learned, self._replay, refreshed=settings.refreshed)
 
 
 def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
