@@ -5,18 +5,18 @@
 set -eu
 PUREWARD=${PUREWARD:-.venv/bin/pureward}
 
-collect() { # TASK KIND EPISODES MORE…
-    task=$1 kind=$2 episodes=$3
-    shift 3
+collect() { # TASK KIND EXPERT EPISODES MORE…
+    task=$1 kind=$2 expert=$3 episodes=$4
+    shift 4
     [ -e "datasets/$task/$kind" ] || "$PUREWARD" collect "$task" \
-        --policy "results/jaco/experts/$task" --out "datasets/$task/$kind" \
+        --policy "results/jaco/experts/$expert" --out "datasets/$task/$kind" \
         --episodes "$episodes" --compact --device cpu "$@"
 }
 
-collect lift demonstrations 50 --seed 0
-collect lift annotated 50 --seed 1 --stages
-collect stack demonstrations 200 --seed 0
-collect stack annotated 200 --seed 1 --stages
+collect lift demonstrations lift 50 --seed 0
+collect lift annotated lift-course 50 --seed 1 --stages
+collect stack demonstrations stack 200 --seed 0
+collect stack annotated stack 200 --seed 1 --stages
 
 cd datasets
 find lift stack -type f | LC_ALL=C sort | xargs sha256sum > SHA256SUMS

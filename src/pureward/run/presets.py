@@ -142,8 +142,14 @@ _FAST_PRIORS = {("walker", "imitation"): "bbe:0.02:0.8"}
 # minutes; one of a share cannot, and positives that are good frames let a good policy through.
 _FAST_REWARDS: dict[tuple[str, str], dict[str, Any]] = {
     ("walker", "imitation"): {"memory": 100_000},
-    ("walker", "gated"): {"gate": "share", "by_reward": 1.0, "learning_rate": 1e-4},
+    ("walker", "gated"): {
+        "gate": "soft-share",
+        "by_reward": 1.0,
+        "memory": 100_000,
+        "learning_rate": 3e-5,
+    },
 }
+_FAST_AGENTS: dict[tuple[str, str], dict[str, Any]] = {("walker", "gated"): {"averaging": 0.1}}
 
 # Table 2; a task of our own has the value in the middle.
 _PRIORS = {
@@ -177,9 +183,11 @@ def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:
         settings["prior"] = priors.get((task, method.reward), "0.5")
     base = PRESETS[task, name]
     replay, reward = settings.get("replay", base.replay), settings.get("reward", base.reward)
+    changed: dict[str, Any] = {}
     if name == "fast":
         settings["reward"] = replace(reward, **_FAST_REWARDS.get((task, method.reward), {}))
+        changed = _FAST_AGENTS.get((task, method.reward), {})
     if method.reward == "imitation":
-        highest = reward.ceiling / (1.0 - replay.discount)
-        settings["agent"] = replace(base.agent, value_high=highest)
+        changed = changed | {"value_high": reward.ceiling / (1.0 - replay.discount)}
+    settings["agent"] = replace(base.agent, **changed)
     return settings
