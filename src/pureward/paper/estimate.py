@@ -46,7 +46,7 @@ RATES: dict[tuple[str, str, str], Rate] = {
         steps_per_second=43_700, source="results/walker/supervised.json, four at once"
     ),
     ("walker", "gated", _H200): Rate(
-        steps_per_second=12_400, source="results/walker/supervised.json, nine at once"
+        steps_per_second=13_900, source="results/walker/supervised.json, nine at once"
     ),
     ("lift", "truth", _H200): Rate(
         steps_per_second=36_000, source="results/jaco/experts.json, nine at once"

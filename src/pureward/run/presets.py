@@ -117,7 +117,7 @@ _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
         "env_steps": 5_000_000,
         "updates_per_step": 4,
         "batch": 1024,
-        "replay": ReplayConfig(capacity=800_000, frame_stack=2),
+        "replay": ReplayConfig(capacity=600_000, frame_stack=2),
         "reward": PurlConfig(labels="cached", refreshed=1024),
     },
     ("lift", "paper"): {},
