@@ -28,7 +28,7 @@ from pureward.data.windows import Windows
 from pureward.errors import InputError
 from pureward.relabel import Labels
 from pureward.reward.augment import AugmentConfig
-from pureward.reward.compose import Gate
+from pureward.reward.compose import LEVELS, Gate, Level
 from pureward.reward.discriminator import Discriminator
 from pureward.reward.learned import LearnedReward
 from pureward.reward.network import NetworkConfig
@@ -58,8 +58,10 @@ class PurlConfig:
     ceiling: float = 1.0
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
     gate: Gate = "hard"
-    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ; "share" and "soft-share" the same with the logit
-    that a share η of D's unlabeled frames is above in place of ½."""
+    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
+    level: Level = "half"
+    """What counts as D = ½ in a reward: "half" as in the paper; "prior" for D = η, so that rewards
+    keep their size while η moves; "share" for the D that a share η of unlabeled frames is above."""
     labels: Literal["fresh", "cached"] = "fresh"
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024
@@ -93,6 +95,8 @@ class PurlConfig:
             raise InputError(
                 f"reward.by_reward is a share of the positives, got {self.by_reward}; try 0.5"
             )
+        if self.level not in LEVELS:
+            raise InputError(f"unknown reward.level {self.level!r}; choose from {LEVELS}")
         if self.refreshed < 0 or self.labels not in ("fresh", "cached"):
             raise InputError(
                 "reward.labels must be 'fresh' or 'cached' and reward.refreshed at least 0, got "
@@ -117,8 +121,8 @@ class Adversary:
     """Share of the unlabeled frames that are taken from it."""
     batch: int = 256
     """Frames of each kind in an update."""
-    gated: LearnedReward | None = None
-    """The reward, where its gate follows what D makes of unlabeled frames."""
+    follower: LearnedReward | None = None
+    """The reward, where its level follows what D makes of unlabeled frames."""
 
 
 class Purl:
@@ -180,8 +184,8 @@ class Purl:
         known = self.adversary.failures
         failures = None if known is None else known.sample(batch, rng)
         metrics = self.adversary.discriminator.update(positive, unlabeled, failures)
-        if self.adversary.gated is not None:
-            self.adversary.gated.follow(unlabeled, self.adversary.discriminator.prior)
+        if self.adversary.follower is not None:
+            self.adversary.follower.follow(unlabeled, self.adversary.discriminator.prior)
         return metrics
 
     def unlabeled(self, count: int) -> Tensor:

@@ -49,7 +49,7 @@ def test_share_gate_by_hand():
     logits, predicted = torch.tensor([3.0, 5.0, 4.0, 1.0, 2.0]), torch.ones(5)
     level = share_level(logits, torch.tensor(0.4))
     assert level == 3.0  # ranked 1 2 3 4 5, of which two fifths are above it
-    paid = gated_reward(logits - level, predicted, gate="share")
+    paid = gated_reward(logits - level, predicted)
     assert paid.tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
 
 
@@ -57,7 +57,7 @@ def test_soft_share_gate_by_hand():
     logits, predicted = 7.0 + torch.tensor([LN3, 0.0, -LN3]), torch.tensor([0.8, 0.8, 0.4])
     level = share_level(logits, torch.tensor(0.5))
     assert level == 7.0
-    paid = gated_reward(logits - level, predicted, gate="soft-share")
+    paid = gated_reward(logits - level, predicted, gate="soft")
     assert paid.tolist() == pytest.approx([0.6, 0.4, 0.1])
 
 
@@ -76,7 +76,7 @@ def test_closing_the_gate_never_pays(gate):
     open_ = gated_reward(torch.full((5,), 9.0), predicted, lowest=-1.0, gate=gate)
     assert (open_ >= shut).all()
     assert (shut >= 0).all()
-    if gate in ("hard", "share"):
+    if gate == "hard":
         assert open_.tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
 
 

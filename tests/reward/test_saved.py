@@ -56,7 +56,7 @@ def test_a_saved_reward_comes_back_the_same(kind, tmp_path, small_network, scene
 
 
 def test_the_level_of_a_gate_is_saved_and_old_rewards_have_none(tmp_path, small_network, scenes):
-    reward = a_reward(small_network, "gated", gate="share")
+    reward = a_reward(small_network, "gated")
     frames = scenes(8, 0)[0]
     for _ in range(80):
         reward.follow(frames, torch.tensor(0.5))
@@ -72,7 +72,7 @@ def test_the_level_of_a_gate_is_saved_and_old_rewards_have_none(tmp_path, small_
 
 
 def test_scores_stay_comparable_while_all_logits_drift(small_network, scenes):
-    reward, frames, half = a_reward(small_network, "gated", gate="share"), scenes(8, 0)[0], 0.5
+    reward, frames, half = a_reward(small_network, "gated"), scenes(8, 0)[0], 0.5
     for _ in range(200):
         reward.follow(frames, torch.tensor(half))
     before = reward.scores(frames)

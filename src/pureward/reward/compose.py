@@ -9,10 +9,14 @@ from torch import Tensor
 
 from pureward.errors import InputError
 
-Gate = Literal["hard", "soft", "share", "soft-share"]
+Gate = Literal["hard", "soft"]
 GATES = get_args(Gate)
-# Gates at a level that follows the agent's frames, instead of D = ½.
-SHARES: tuple[Gate, ...] = ("share", "soft-share")
+
+# What D's logits are counted from, in either kind of reward: D = ½ as in the paper; D = η, the D of
+# a frame that is as likely among successes as among failures; or the D that a share η of the
+# unlabeled frames is above.
+Level = Literal["half", "prior", "share"]
+LEVELS = get_args(Level)
 
 
 def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
@@ -44,18 +48,17 @@ def gated_reward(
     by a constant leaves the best policy of a fixed-length task as it was.
 
     Args:
-        success_logits: (batch,) high where the prediction is reliable, counted from the level of
-            the gate, if it has one; see `share_level`.
+        success_logits: (batch,) high where the prediction is reliable, counted from the level.
         predicted: (batch,) r_φ.
         lowest: at most 0; what counts as zero.
-        gate: "hard" or "share" for Eq. 12, "soft" or "soft-share" for D·r_φ.
+        gate: "hard" for Eq. 12, "soft" for D·r_φ.
     """
     if isinstance(lowest, float | int) and not -float("inf") < lowest <= 0:
         raise InputError(f"lowest must be finite and at most 0, got {lowest}; pass min(0, rewards)")
     above = (predicted.float() - lowest).clamp(min=0)
-    if gate in ("hard", "share"):
+    if gate == "hard":
         return torch.where(success_logits > 0, above, torch.zeros_like(above))
-    if gate in ("soft", "soft-share"):
+    if gate == "soft":
         return torch.sigmoid(success_logits.float()) * above
     raise InputError(f"unknown gate {gate!r}; choose from {GATES}")
 

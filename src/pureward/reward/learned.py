@@ -51,10 +51,9 @@ class RewardSpec:
     lowest: float = 0.0
     """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
     gate: Gate = "hard"
-    """"hard" for [D > ½], "soft" for D, "share" for the share η of frames that D trusts most,
-    "soft-share" for sigmoid(f − level) with the level of that share."""
+    """"hard" for [D > ½], "soft" for D."""
     level: float = 0.0
-    """Logit that a gate of a share counts from, as last found."""
+    """Logit that counts as D = ½: 0, or as a run last set it."""
 
     def __post_init__(self) -> None:
         """Refuse parts that do not make a reward."""
@@ -115,7 +114,7 @@ class LearnedReward:
         self.device = some.head.weight.device
         self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
         self.level = torch.tensor(spec.level, device=self.device)
-        """Logit that a gate counts from: 0, D = ½, unless the gate is of a share."""
+        """Logit that counts as D = ½."""
 
     @property
     def parts(self) -> int:
@@ -139,7 +138,7 @@ class LearnedReward:
 
     @torch.no_grad()
     def trust(self, frames: Tensor) -> Tensor:
-        """Return the discriminator's logit of each frame, counted from the level of the gate."""
+        """Return the discriminator's logit of each frame, counted from the level."""
         return self.success_logits(frames) - self.level
 
     @torch.no_grad()
@@ -153,7 +152,7 @@ class LearnedReward:
 
     @torch.no_grad()
     def follow(self, unlabeled_frames: Tensor, prior: Tensor) -> None:
-        """Move the level of a gate of a share towards that of these frames of the agent."""
+        """Move the level towards the one that a share η of these frames of the agent is above."""
         level = share_level(self.success_logits(unlabeled_frames), prior)
         self.level.lerp_(level.float(), _PACE)
 

@@ -143,7 +143,8 @@ _FAST_PRIORS = {("walker", "imitation"): "bbe:0.02:0.8"}
 _FAST_REWARDS: dict[tuple[str, str], dict[str, Any]] = {
     ("walker", "imitation"): {"memory": 100_000},
     ("walker", "gated"): {
-        "gate": "soft-share",
+        "gate": "soft",
+        "level": "share",
         "by_reward": 1.0,
         "memory": 100_000,
         "learning_rate": 3e-5,

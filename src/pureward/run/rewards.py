@@ -16,7 +16,6 @@ from pureward.env import BatchEnv
 from pureward.probe import Probes
 from pureward.purl import Adversary
 from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
-from pureward.reward.compose import SHARES
 from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.methods import Method, choose, method_named
@@ -117,7 +116,6 @@ class LearnedRunReward(RunReward):
             )
         self.learned = self._assembled(method, network)
         if self._discriminator is not None:
-            follows = method.reward == "gated" and config.reward.gate in SHARES
             self.adversary = Adversary(
                 discriminator=self._discriminator,
                 positives=data.train,
@@ -126,7 +124,7 @@ class LearnedRunReward(RunReward):
                 memory=_memory(config, network, device),
                 memory_share=config.reward.memory_share,
                 batch=config.reward.batch,
-                gated=self.learned if follows else None,
+                follower=self.learned if config.reward.level == "share" else None,
             )
             assert choice.prior is not None, "every discriminator has a prior"
             self._prior = RunPrior(
@@ -155,7 +153,13 @@ class LearnedRunReward(RunReward):
 
     def follow(self, share_done: float) -> dict[str, float]:
         """Set η for the updates to come."""
-        return {} if self._prior is None else self._prior.follow(share_done, self._generator)
+        if self._prior is None:
+            return {}
+        told = self._prior.follow(share_done, self._generator)
+        if self._config.reward.level == "prior":
+            assert self.learned is not None
+            self.learned.level.fill_(math.log(told["prior"] / (1.0 - told["prior"])))
+        return told
 
     def probe(self) -> dict[str, float]:
         """P(success) and predictions on known kinds of frames and on the replay."""
