@@ -60,8 +60,8 @@ class PurlConfig:
     gate: Gate = "hard"
     """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
     level: Level = "half"
-    """What counts as D = ½ in a reward: "half" as in the paper; "prior" for D = η, so that rewards
-    keep their size while η moves; "share" for the D that a share η of unlabeled frames is above."""
+    """What counts as D = ½ in a reward: "half" as in the paper, "share" for the D that a share η of
+    the unlabeled frames is above."""
     labels: Literal["fresh", "cached"] = "fresh"
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024

@@ -12,10 +12,9 @@ from pureward.errors import InputError
 Gate = Literal["hard", "soft"]
 GATES = get_args(Gate)
 
-# What D's logits are counted from, in either kind of reward: D = ½ as in the paper; D = η, the D of
-# a frame that is as likely among successes as among failures; or the D that a share η of the
-# unlabeled frames is above.
-Level = Literal["half", "prior", "share"]
+# What D's logits are counted from, in either kind of reward: D = ½ as in the paper, or the D that a
+# share η of the unlabeled frames is above.
+Level = Literal["half", "share"]
 LEVELS = get_args(Level)
 
 

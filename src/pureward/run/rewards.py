@@ -153,13 +153,7 @@ class LearnedRunReward(RunReward):
 
     def follow(self, share_done: float) -> dict[str, float]:
         """Set η for the updates to come."""
-        if self._prior is None:
-            return {}
-        told = self._prior.follow(share_done, self._generator)
-        if self._config.reward.level == "prior":
-            assert self.learned is not None
-            self.learned.level.fill_(math.log(told["prior"] / (1.0 - told["prior"])))
-        return told
+        return {} if self._prior is None else self._prior.follow(share_done, self._generator)
 
     def probe(self) -> dict[str, float]:
         """P(success) and predictions on known kinds of frames and on the replay."""
