@@ -31,7 +31,7 @@ def datasets(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     pureward.train(tiny(folder / "run", env_steps=80))
     for name, stages in (("demos", False), ("rated", True)):
-        how_many = {"episodes": 2, "held_out": 1, "failures": 1, "frames": True}
+        how_many = {"episodes": 2, "held_out": 5, "failures": 1, "frames": True}
         collect("reach", folder / "run", folder / name, **how_many, stages=stages, device="cpu")
     return folder
 

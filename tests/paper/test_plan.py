@@ -23,16 +23,16 @@ def plan(name: str, tmp_path, **rest):
 
 
 def test_figures_share_runs_of_the_same_settings(tmp_path):
-    """reach's own η is 0.5, so the sweep's middle is the imitation figure's run."""
-    imitation = {step.out for step in plan("imitation", tmp_path).steps}
-    sweep = plan("imitation-prior", tmp_path)
+    """lift's own η is 0.5, so the sweep's middle is the imitation figure's run."""
+    imitation = {step.out for step in plan("imitation", tmp_path, tasks=("lift",)).steps}
+    sweep = plan("imitation-prior", tmp_path, tasks=("lift",))
     shared = imitation & {step.out for step in sweep.steps}
-    assert {path.relative_to(tmp_path / "reach").as_posix() for path in shared} == {
+    assert {path.relative_to(tmp_path / "lift").as_posix() for path in shared} == {
         "expert",
         "demonstrations",
         "nn-pugail/seed-0",
     }
-    assert (tmp_path / "reach" / "nn-pugail-prior-0.9" / "seed-0") in dict.fromkeys(
+    assert (tmp_path / "lift" / "nn-pugail-prior-0.9" / "seed-0") in dict.fromkeys(
         path for paths in sweep.runs.values() for path in paths
     )
 
@@ -103,10 +103,10 @@ def test_the_memory_told_is_the_memory_claimed():
 
 def test_time_is_told_where_it_was_measured(tmp_path, monkeypatch):
     made = plan("overfitting", tmp_path)
-    rate = Rate(steps_per_second=100.0, source="here")
+    rate = Rate(steps_per_second=30.0, source="here")
     monkeypatch.setattr("pureward.paper.estimate.RATES", {("reach", "imitation", "cpu"): rate})
     estimates = estimate(made, "cpu")
-    assert [one.seconds for one in estimates] == [None, 0.0, 160.0, 160.0]  # 16,000 steps each
+    assert [one.seconds for one in estimates] == [None, 0.0, 160.0, 160.0]  # 4,800 steps each
     listed = told(made, estimates, 2, "cpu")
     assert "160 s" not in listed
     assert listed.count("3 min") == 3  # two runs, and both beside each other

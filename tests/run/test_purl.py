@@ -195,11 +195,23 @@ def test_states_of_another_task_are_refused(data, tmp_path):
         pureward.train(config)
 
 
-def test_an_estimated_prior_needs_held_out_episodes(data, tmp_path):
-    bare = tmp_path / "bare"
-    collect("reach", data.parent / "run", bare, episodes=2, held_out=0, failures=0, device="cpu")
-    with pytest.raises(InputError, match="looks at held-out episodes, and the dataset has"):
-        pureward.train(learned(tmp_path / "run", "nn-pugail", bare, prior="bbe"))
+@pytest.mark.parametrize("held_out", [0, 4])
+def test_an_estimated_prior_needs_held_out_episodes(held_out, data, tmp_path):
+    few, numbers = tmp_path / "few", {"episodes": 2, "held_out": held_out, "failures": 0}
+    collect("reach", data.parent / "run", few, **numbers, device="cpu")
+    sentence = f"at least 5 held-out episodes, and the dataset has {held_out}; collect some"
+    with pytest.raises(InputError, match=sentence):
+        pureward.train(learned(tmp_path / "run", "nn-pugail", few, prior="bbe"))
+    assert not (tmp_path / "run/metrics.jsonl").exists(), "nothing was trained for it"
+
+
+def test_an_estimated_prior_waits_for_enough_episodes_of_the_agent(data, tmp_path):
+    more = tmp_path / "more"
+    collect("reach", data.parent / "run", more, episodes=2, held_out=5, failures=0, device="cpu")
+    pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe"))  # four worlds
+    last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
+    assert last["prior"] == 0.5
+    assert "prior/value" not in last
 
 
 def test_an_estimated_prior_is_logged_with_its_interval(data, tmp_path):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """η over a run: gathers what a prior may know, never the task's reward, and tells D its answer."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -11,7 +12,7 @@ from pureward.data.frames import FrameBank
 from pureward.data.replay import Replay
 from pureward.errors import InputError
 from pureward.purl import Adversary
-from pureward.reward.estimated import EstimatedPrior
+from pureward.reward.estimated import FEWEST_EPISODES, EstimatedPrior
 from pureward.reward.evidence import Evidence
 from pureward.reward.prior import Prior
 from pureward.run.supervision import Supervision, subset
@@ -43,10 +44,12 @@ class RunPrior:
             data: held-out episodes, which an estimate needs.
             warmup_steps: no estimate before so many steps are in the replay.
         """
-        if prior.needs_scores and data.held_out is None:
+        held_out = 0 if data.held_out is None else len(data.held_out.episodes.unique())
+        if prior.needs_scores and held_out < FEWEST_EPISODES:
             raise InputError(
-                "an estimate of η looks at held-out episodes, and the dataset has none; collect "
-                "some with --held-out or give η as a number"
+                f"an estimate of η needs at least {FEWEST_EPISODES} held-out episodes, and the "
+                f"dataset has {held_out}; collect some with --held-out or give η as a number, "
+                "--prior 0.5"
             )
         self._prior, self._adversary, self._replay, self._data = prior, adversary, replay, data
         self._warmup_steps = warmup_steps
@@ -54,13 +57,19 @@ class RunPrior:
 
     def follow(self, share_done: float, generator: torch.Generator) -> dict[str, float]:
         """Set D's η for the updates to come; returns what there is to log."""
-        scored = self._prior.needs_scores and len(self._replay) >= self._warmup_steps
+        scored = self._prior.needs_scores and self._enough_is_seen()
         evidence = (
             self._evidence(share_done, generator) if scored else Evidence(progress=share_done)
         )
         eta = self._prior(evidence)
         self._adversary.discriminator.set_prior(eta)
         return {"prior": eta} | self._told()
+
+    def _enough_is_seen(self) -> bool:
+        """Whether the agent has been at it for long enough, and for enough episodes."""
+        steps, layout = len(self._replay), self._replay.layout
+        begun = layout.worlds * math.ceil(steps / layout.worlds / layout.horizon)
+        return steps >= self._warmup_steps and begun >= FEWEST_EPISODES
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint must hold: where an estimate stands."""
