@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from pureward.files import write_json
 from pureward.picture import save_figure
-from pureward.run.config import read_config
+from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
 from pureward.run.log import read_metrics
 

@@ -20,7 +20,7 @@ from pureward.purl import PurlConfig
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.saved import save_reward
-from pureward.run.config import to_json
+from pureward.run.config_file import to_json
 from pureward.strip import Panel, Strip, Track, draw_strips, film_strip
 
 sys.path.insert(0, str(Path(__file__).parent / "run"))

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from pureward.history import History
-from pureward.run.config import MAY_CHANGE, RunConfig, to_json
+from pureward.run.config import RunConfig
+from pureward.run.config_file import MAY_CHANGE, flat, to_json
 
 # Settings in which runs of one line may differ: chance, where, how long, and how often one looks.
 _APART = MAY_CHANGE | {
@@ -67,22 +68,13 @@ def band(courses: Sequence[np.ndarray]) -> Band:
 
 def _settings(run: History) -> dict[str, Any]:
     """A run's settings that decide its line; those that are newer than the run by default."""
-    known = _defaults() | _flat(run.config)
+    known = _defaults() | flat(run.config)
     return {name: _rounded(value) for name, value in known.items() if name not in _APART}
 
 
 @cache
 def _defaults() -> dict[str, Any]:
-    return _flat(to_json(RunConfig()))
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as `part.name`."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        nested = isinstance(value, dict)
-        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
-    return flat
+    return flat(to_json(RunConfig()))
 
 
 def _rounded(value: Any) -> Any:

@@ -17,7 +17,7 @@ from pureward.agent.exploration import ExplorationConfig
 from pureward.cli import main
 from pureward.errors import InputError, SimulationError, TrainingError
 from pureward.run import checkpoint, loop
-from pureward.run.config import from_json, to_json
+from pureward.run.config_file import from_json, to_json
 from pureward.run.log import read_metrics
 from pureward.run.policy import load_policy, snapshots
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pureward.reward.methods import METHODS
-from pureward.run.config import read_config
+from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
 from pureward.run.policy import snapshots
 from pureward.run.presets import preset

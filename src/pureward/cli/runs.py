@@ -68,7 +68,8 @@ def _run_by_name(text: str) -> Callable[[], None]:
 
 def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     """A verb that starts a run, its defaults those of the preset or of the run to be resumed."""
-    from pureward.run.config import RunConfig, read_config
+    from pureward.run.config import RunConfig
+    from pureward.run.config_file import read_config
     from pureward.run.directory import RunDirectory
     from pureward.run.presets import preset
 

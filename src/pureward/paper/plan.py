@@ -19,7 +19,7 @@ from pureward.paper.figure import Figure, Variant
 from pureward.paper.tasks import STUDIES, Study
 from pureward.reward.methods import method_named
 from pureward.run.collect import collect
-from pureward.run.config import MAY_CHANGE, RunConfig, read_config, to_json
+from pureward.run.config_file import MAY_CHANGE, differences, read_config
 from pureward.run.directory import RunDirectory
 from pureward.run.presets import preset
 from pureward.work.training import Training
@@ -195,14 +195,9 @@ def _check_same(step: Step) -> None:
     """Refuse a run that was made with other settings under the name of this one."""
     if not isinstance(step, Training) or not RunDirectory(step.out).config.exists():
         return
-    before, now = _settings(read_config(RunDirectory(step.out))), _settings(step.config)
-    changed = [f"{name} {before[name]} → {now[name]}" for name in now if before[name] != now[name]]
+    changed = differences(read_config(RunDirectory(step.out)), step.config, _APART)
     if changed:
         raise InputError(
             f"{step.out} was run with other settings ({', '.join(changed)}); choose another --out "
             "or move it away"
         )
-
-
-def _settings(config: RunConfig) -> dict[str, Any]:
-    return {name: value for name, value in to_json(config).items() if name not in _APART}

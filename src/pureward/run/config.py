@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run is: one frozen dataclass, the same on the command line, in Python and on disk."""
 
-import json
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import tyro
 
@@ -11,16 +10,11 @@ from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
 from pureward.data.replay import ReplayConfig
 from pureward.errors import InputError
-from pureward.files import write_json
 from pureward.purl import PurlConfig
 from pureward.reward.methods import choose, method_named
 from pureward.reward.prior import ReturnPrior
-from pureward.run.directory import RunDirectory
 from pureward.tasks import find_task
 from pureward.tasks.scripted import check_scripted
-
-#: A resumed run may go on for longer, or elsewhere; all else is as it began.
-MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,67 +153,3 @@ class RunConfig:
     def needs_frames(self) -> bool:
         """Whether the reward looks at images."""
         return method_named(self.method).reward != "truth"
-
-
-def to_json(config: RunConfig) -> dict[str, Any]:
-    """The settings as plain values."""
-    return json.loads(json.dumps(asdict(config)))
-
-
-def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
-    """The settings that `to_json` wrote."""
-    known = {each.name: each for each in fields(kind)}
-    unknown = set(values) - set(known)
-    if unknown:
-        raise InputError(
-            f"unknown settings {sorted(unknown)} in a saved {kind.__name__}; "
-            "use the version of pureward that wrote it"
-        )
-    defaults = kind()
-    parts: dict[str, Any] = {}
-    for name, value in values.items():
-        default = getattr(defaults, name)
-        if is_dataclass(default):
-            value = from_json(value, type(default))
-        elif isinstance(default, tuple):
-            value = tuple(value)
-        parts[name] = value
-    return kind(**parts)
-
-
-def read_config(directory: RunDirectory) -> RunConfig:
-    """The settings of the run in a directory."""
-    try:
-        return from_json(json.loads(directory.config.read_text()))
-    except FileNotFoundError as error:
-        raise InputError(
-            f"a run directory holds config.json, and {directory.path} has none; check the path"
-        ) from error
-    except ValueError as error:
-        raise InputError(f"{directory.config} cannot be read: {error}") from error
-
-
-def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
-    """Begin a run in a directory, or see that going on there means the same run."""
-    if directory.config.exists() != resume:
-        raise InputError(
-            f"{directory.path} holds no run to resume; leave out --resume to begin one"
-            if resume
-            else f"{directory.path} holds a run already; pass --resume to go on with it or "
-            "choose another directory"
-        )
-    if resume:
-        _check_same(read_config(directory), config)
-    write_json(directory.config, to_json(config))
-
-
-def _check_same(before: RunConfig, now: RunConfig) -> None:
-    same = replace(now, **{name: getattr(before, name) for name in MAY_CHANGE})
-    old, new = to_json(before), to_json(same)
-    changed = [name for name in old if old[name] != new[name]]
-    if changed:
-        told = ", ".join(f"{name} {old[name]} → {new[name]}" for name in changed)
-        raise InputError(
-            f"a resumed run keeps its settings, got {told}; "
-            f"only {', '.join(sorted(MAY_CHANGE))} may change"
-        )

@@ -16,7 +16,8 @@ from pureward.errors import InputError
 from pureward.reward.methods import method_named
 from pureward.reward.regression import Pass
 from pureward.run import checkpoint
-from pureward.run.config import RunConfig, write_config
+from pureward.run.config import RunConfig
+from pureward.run.config_file import write_config
 from pureward.run.directory import RunDirectory
 from pureward.run.evaluate import evaluate, film
 from pureward.run.learner import Learner

@@ -13,7 +13,8 @@ from torch import Tensor
 from pureward.agent.d4pg import D4PG
 from pureward.errors import InputError
 from pureward.files import whole_file
-from pureward.run.config import RunConfig, read_config
+from pureward.run.config import RunConfig
+from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
 
 

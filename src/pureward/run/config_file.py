@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's settings on disk: written once, read back, and held against those that are asked for."""
+
+import json
+from collections.abc import Collection
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+from pureward.errors import InputError
+from pureward.files import write_json
+from pureward.run.config import RunConfig
+from pureward.run.directory import RunDirectory
+
+#: A resumed run may go on for longer, or elsewhere; all else is as it began.
+MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
+
+
+def to_json(config: RunConfig) -> dict[str, Any]:
+    """The settings as plain values."""
+    return json.loads(json.dumps(asdict(config)))
+
+
+def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
+    """The settings that `to_json` wrote."""
+    known = {each.name: each for each in fields(kind)}
+    unknown = set(values) - set(known)
+    if unknown:
+        raise InputError(
+            f"unknown settings {sorted(unknown)} in a saved {kind.__name__}; "
+            "use the version of pureward that wrote it"
+        )
+    defaults = kind()
+    parts: dict[str, Any] = {}
+    for name, value in values.items():
+        default = getattr(defaults, name)
+        if is_dataclass(default):
+            value = from_json(value, type(default))
+        elif isinstance(default, tuple):
+            value = tuple(value)
+        parts[name] = value
+    return kind(**parts)
+
+
+def read_config(directory: RunDirectory) -> RunConfig:
+    """The settings of the run in a directory."""
+    try:
+        return from_json(json.loads(directory.config.read_text()))
+    except FileNotFoundError as error:
+        raise InputError(
+            f"a run directory holds config.json, and {directory.path} has none; check the path"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{directory.config} cannot be read: {error}") from error
+
+
+def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
+    """Begin a run in a directory, or see that going on there means the same run."""
+    if directory.config.exists() != resume:
+        raise InputError(
+            f"{directory.path} holds no run to resume; leave out --resume to begin one"
+            if resume
+            else f"{directory.path} holds a run already; pass --resume to go on with it or "
+            "choose another directory"
+        )
+    changed = differences(read_config(directory), config) if resume else []
+    if changed:
+        raise InputError(
+            f"a resumed run keeps its settings, got {', '.join(changed)}; "
+            f"only {', '.join(sorted(MAY_CHANGE))} may change"
+        )
+    write_json(directory.config, to_json(config))
+
+
+def differences(
+    before: RunConfig, now: RunConfig, apart: Collection[str] = MAY_CHANGE
+) -> list[str]:
+    """Settings that two runs do not share and may not differ in, each as "name old → new".
+
+    Args:
+        before: of one run.
+        now: of the other.
+        apart: settings that do not count.
+    """
+    if before.method == now.method == "truth":
+        apart = {*apart, "reward"}  # the task's own reward has no settings
+    old, new = flat(to_json(before)), flat(to_json(now))
+    names = [name for name in old if name.partition(".")[0] not in apart]
+    return [f"{name} {old[name]} → {new[name]}" for name in names if old[name] != new[name]]
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as `part.name`."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        nested = isinstance(value, dict)
+        found |= flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return found
