@@ -186,3 +186,17 @@ def test_probes_are_averaged_over_the_last_quarter():
         for step, value in ((250, 0.0), (500, 0.0), (750, 0.6), (1000, 1.0))
     ]
     assert late_numbers(course)["success/train"] == pytest.approx(0.8)
+
+
+def test_a_discriminator_that_is_low_everywhere_is_told_by_its_means():
+    """With a small η, P(success) is 0 of everything, and D still tells frames apart."""
+    told = verdict(
+        "nn-pugail",
+        probe={f"success/{name}": 0.0 for name in ("train", "held_out", "failure", "replay")}
+        | {"mean/train": 0.14, "mean/held_out": 0.13, "mean/failure": 0.02, "mean/replay": 0.05},
+        eval={"return": 88.0},
+    )
+    assert told.name == "healthy"
+    assert "D is below ½ on all frames, its mean 0.14 trained on, 0.13 held out, 0.02 failing" in (
+        told.sentence
+    )

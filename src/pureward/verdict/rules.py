@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on a run, from its metrics alone: what became of the learned reward, in words.
-
-Numbers are means over the last quarter of a run; returns are those of the last evaluation, which
-is a mean over episodes already. Rules are asked in order and the first that applies speaks; a
-rule whose numbers were not measured does not apply.
-"""
+"""The rules of a verdict: each looks at a run's numbers and says a sentence, or nothing."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Literal
 
-from pureward.reward.methods import method_named
+from pureward.verdict.limits import (
+    DEAD,
+    FEW,
+    FLAT,
+    FORGOT,
+    GOOD,
+    MOST,
+    OVERFIT,
+    PARTED,
+    PARTED_FROM_ITSELF,
+    POOR,
+    SATURATED,
+)
 
-Row = Mapping[str, Any]
 Numbers = Mapping[str, float]
 Name = Literal[
     "healthy",
@@ -26,121 +31,6 @@ Name = Literal[
     "starved",
     "undecided",
 ]
-
-LATE = 0.25
-"""Share of a run, its end, that is averaged: long enough to outlast one swing of the game."""
-SATURATED = 0.9
-"""Share of rewards at the ceiling above which hardly two states differ in reward."""
-FLAT = 0.05
-"""Distance of mean D between demonstrations and failures below which D tells nothing apart."""
-MOST, FEW = 0.8, 0.05
-"""Shares of frames that count as nearly all and as next to none."""
-DEAD = 0.1
-"""Mean imitation reward that counts as none: D is then below 0.1, of a usual ceiling of 1 to 3."""
-OVERFIT = 0.2
-"""How far P(success) of held-out demonstrations may lie below that of trained ones: two whole
-episodes of ten, where chance in the choice of episodes moves single frames."""
-FORGOT = 0.3
-"""P(success) of failures, at its highest after the best policy, that counts as forgetting them."""
-GOOD, POOR = 0.8, 0.5
-"""Shares of the way from failures' return to the expert's: as good as done, and not half done."""
-PARTED = 1 - GOOD
-"""Episodic reward error, as a share of the expert's return, beyond which prediction and truth
-have parted: it can pass a policy off as good that is not."""
-PARTED_FROM_ITSELF = 0.5
-"""The same as a share of the prediction, where no expert is known: half of it is not there."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What a verdict must know besides the metrics."""
-
-    method: str
-    expert: float | None = None
-    """Return of the best behaviour in the data, where the truth is known."""
-    failure: float | None = None
-    """Mean return of episodes that never succeed, where the truth is known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """What became of a learned reward."""
-
-    name: Name
-    sentence: str
-    """The reasons, with the numbers that say so."""
-    numbers: dict[str, float]
-    """All that was known, by metric name."""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.sentence}"
-
-
-def judge(facts: Facts, rows: Sequence[Row]) -> Verdict:
-    """Judge a run by the rows of its metrics.jsonl."""
-    numbers = late_numbers(rows) | _references(facts)
-    share = _share_of_expert(numbers)
-    if share is not None:
-        numbers["share_of_expert"] = share
-    kind = method_named(facts.method).reward
-    for name, rule in _RULES[kind].items():
-        sentence = rule(numbers)
-        if sentence:
-            return Verdict(name=name, sentence=sentence, numbers=numbers)
-    return Verdict(
-        name="undecided",
-        sentence="nothing was measured that could tell; let it run to an evaluation",
-        numbers=numbers,
-    )
-
-
-def late_numbers(rows: Sequence[Row]) -> dict[str, float]:
-    """Every metric at the end of a run, by name; greedy returns win over others.
-
-    `return/best` is the best greedy return of the whole run, `success/failure/since` the highest
-    P(success) of failures after it.
-    """
-    last = max((row["step"] for row in rows), default=0)
-    numbers: dict[str, float] = {}
-    for kind in ("train", "probe", "eval"):  # a name of a later kind replaces an earlier one's
-        own = [row for row in rows if row["kind"] == kind]
-        late = [row for row in own if row["step"] >= (1 - LATE) * last]
-        if kind == "eval" or not late:  # a policy that rose or fell of late is not their mean
-            late = own[-1:]
-        names = {name for row in late for name in row} - {"kind", "step", "seconds", "updates"}
-        for name in names:
-            values = _finite(late, name)
-            if values:
-                numbers[name] = sum(values) / len(values)
-    return numbers | _since_the_best(rows)
-
-
-def _since_the_best(rows: Sequence[Row]) -> dict[str, float]:
-    greedy = [row for row in rows if row["kind"] == "eval" and _finite([row], "return")]
-    if not greedy:
-        return {}
-    best = max(greedy, key=lambda row: row["return"])
-    later = [row for row in rows if row["kind"] == "probe" and row["step"] > best["step"]]
-    accepted = _finite(later, "success/failure")
-    known = {"success/failure/since": max(accepted)} if accepted else {}
-    return {"return/best": best["return"], **known}
-
-
-def _finite(rows: Sequence[Row], name: str) -> list[float]:
-    return [float(row[name]) for row in rows if name in row and math.isfinite(row[name])]
-
-
-def _references(facts: Facts) -> dict[str, float]:
-    known = {"expert": facts.expert, "failure": facts.failure}
-    return {name: value for name, value in known.items() if value is not None}
-
-
-def _share_of_expert(n: Numbers) -> float | None:
-    """How far from failures' return to the expert's a policy has come."""
-    if "return" not in n or "expert" not in n:
-        return None
-    low = n.get("failure", 0.0)
-    return (n["return"] - low) / (n["expert"] - low) if n["expert"] > low else None
 
 
 def _saturated(n: Numbers) -> str | None:
@@ -250,13 +140,23 @@ def _unfinished(n: Numbers) -> str | None:
     return f"{_state_of_reward(n)}, but the policy is not there{_and_return(n)}"
 
 
+_SOURCES = {
+    "train": "trained on",
+    "held_out": "held out",
+    "failure": "failing",
+    "replay": "the agent's",
+}
+
+
 def _state_of_reward(n: Numbers) -> str:
-    sources = {"train": "trained on", "held_out": "held out", "failure": "failing"}
-    seen = [f"{n[f'success/{k}']:.0%} {v}" for k, v in sources.items() if f"success/{k}" in n]
-    if "success/replay" in n:
-        seen.append(f"{n['success/replay']:.0%} the agent's")
+    seen = {k: v for k, v in _SOURCES.items() if f"success/{k}" in n}
+    if seen and all(n[f"success/{k}"] < FEW and f"mean/{k}" in n for k in seen):
+        # Where η is small D is below ½ on everything, and pays by how far.
+        means = ", ".join(f"{n[f'mean/{k}']:.2f} {v}" for k, v in seen.items())
+        return f"the reward is alive: D is below ½ on all frames, its mean {means}"
     if seen:
-        return "the reward is alive: P(success) of frames " + ", ".join(seen)
+        shares = ", ".join(f"{n[f'success/{k}']:.0%} {v}" for k, v in seen.items())
+        return f"the reward is alive: P(success) of frames {shares}"
     error = n.get("reward_error")
     return "the reward" + (
         " is alive" if error is None else f" predicts returns with an error of {error:+.1f}"
@@ -285,7 +185,7 @@ def _parted(n: Numbers) -> float:
 Rule = Callable[[Numbers], str | None]
 
 _LAST: dict[Name, Rule] = {"unsteady": _unsteady, "healthy": _healthy, "unfinished": _unfinished}
-_RULES: dict[str, dict[Name, Rule]] = {
+RULES: dict[str, dict[Name, Rule]] = {
     "truth": {},
     "imitation": {
         "saturated": _saturated,
