@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: one function a verb; what a verb needs is imported when it is called."""
 
+import os
 import sys
 
 import tyro
@@ -11,6 +12,8 @@ from pureward.cli.runs import run_verbs
 from pureward.cli.showpieces import demo, reproduce
 from pureward.cli.worlds import show, tasks
 from pureward.errors import InputError, SimulationError, TrainingError
+
+_PIPE_CLOSED = 141  # what a shell says of a process that SIGPIPE ended
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -35,8 +38,12 @@ def main(arguments: list[str] | None = None) -> None:
             "annotated episodes that stay alive and stay honest.",
             args=arguments,
         )
+        sys.stdout.flush()
     except InputError as error:
         sys.exit(_complain(error, 2))
+    except BrokenPipeError:  # whoever read the output has seen enough, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_PIPE_CLOSED)
     except (SimulationError, TrainingError, OSError) as error:
         sys.exit(_complain(error, 1))
 
