@@ -97,35 +97,17 @@ class LearnedRunReward(RunReward):
         choice = choose(config.method, prior=config.prior or None, failures=failures is not None)
         network = method.network(_network(config, replay))
         self._prior: RunPrior | None = None
-        self._model: RewardModel | None = None
+        self._model = _reward_model(config, network, device) if method.has_reward_model else None
         self._discriminator: Discriminator | None = None
-        if method.has_reward_model:
-            settings = replace(
-                config.reward.model,
-                network=network,
-                augment=method.augmentation(config.reward.augment),
-                members=method.members,
-            )
-            self._model = RewardModel(settings, device=device, seed=config.seed)
         if choice.risk is not None:
+            settings = _discriminator_config(config, method, network)
             self._discriminator = Discriminator(
-                _discriminator_config(config, method, network),
-                risk=choice.risk,
-                device=device,
-                seed=config.seed,
+                settings, risk=choice.risk, device=device, seed=config.seed
             )
         self.learned = self._assembled(method, network)
         if self._discriminator is not None:
-            self.adversary = Adversary(
-                discriminator=self._discriminator,
-                positives=data.train,
-                by_reward=config.reward.by_reward,
-                failures=failures if choice.takes_failures else None,
-                memory=_memory(config, network, device),
-                memory_share=config.reward.memory_share,
-                batch=config.reward.batch,
-                follower=self.learned if config.reward.level == "share" else None,
-            )
+            known = failures if choice.takes_failures else None
+            self.adversary = self._adversary(self._discriminator, self.learned, known)
             assert choice.prior is not None, "every discriminator has a prior"
             self._prior = RunPrior(
                 choice.prior, self.adversary, replay, data, warmup_steps=config.warmup_steps
@@ -219,6 +201,22 @@ class LearnedRunReward(RunReward):
             members=self._model.networks if self._model else (),
         )
 
+    def _adversary(
+        self, discriminator: Discriminator, learned: LearnedReward, failures: FrameBank | None
+    ) -> Adversary:
+        """D with what it learns from."""
+        settings = self._config.reward
+        return Adversary(
+            discriminator=discriminator,
+            positives=self._data.train,
+            by_reward=settings.by_reward,
+            failures=failures,
+            memory=_memory(self._config, discriminator.config.network, self._replay.device),
+            memory_share=settings.memory_share,
+            batch=settings.batch,
+            follower=learned if settings.level == "share" else None,
+        )
+
     def _labels(self) -> Labels:
         assert self.learned is not None
         settings = self._config.reward
@@ -239,6 +237,17 @@ def _network(config: RunConfig, replay: Replay) -> NetworkConfig:
     channels, height, width = replay.layout.frame_shape or (3, 64, 64)
     stacked = config.replay.frame_stack * channels
     return replace(config.reward.network, frame_channels=stacked, height=height, width=width)
+
+
+def _reward_model(config: RunConfig, network: NetworkConfig, device: torch.device) -> RewardModel:
+    method = method_named(config.method)
+    settings = replace(
+        config.reward.model,
+        network=network,
+        augment=method.augmentation(config.reward.augment),
+        members=method.members,
+    )
+    return RewardModel(settings, device=device, seed=config.seed)
 
 
 def _memory(config: RunConfig, network: NetworkConfig, device: torch.device) -> FrameMemory | None:
