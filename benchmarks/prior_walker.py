@@ -5,7 +5,7 @@
         pureward train walker --method nn-pugail --demonstrations DATA --prior $prior --seed $seed \
             --replay.capacity 600000 --budget-seconds 248 --out runs/$prior-$seed
     done; done                                      # on a GPU, four minutes each or less
-    python benchmarks/prior_walker.py --runs runs/*  --demonstrations DATA --out results/prior
+    python benchmarks/prior_walker.py --runs runs/* --demonstrations DATA --out results/prior
 
 Reads finished runs and writes loop-walker.json and loop-walker.png: of every prior the returns by
 seed, and P(success) at the end on demonstrations, trained on and held out, on failures and on the
@@ -27,8 +27,8 @@ from pureward.eta import read_eta
 from pureward.files import write_json
 from pureward.history import History, read_histories
 from pureward.picture import save_figure
+from pureward.probe import SOURCES
 
-SOURCES = ("train", "held_out", "failure", "replay")
 PANELS = (
     ("eval", "return", "true return"),
     ("probe", "success/held_out", "P(success), held-out demonstrations"),

@@ -185,6 +185,7 @@ class Purl:
         failures = None if known is None else known.sample(batch, rng)
         metrics = self.adversary.discriminator.update(positive, unlabeled, failures)
         if self.adversary.follower is not None:
+            # Scored again: the update saw them distorted, and without half of their features.
             self.adversary.follower.follow(unlabeled, self.adversary.discriminator.prior)
         return metrics
 
