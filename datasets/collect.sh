@@ -14,9 +14,9 @@ collect() { # TASK KIND EXPERT EPISODES MORE…
 }
 
 collect lift demonstrations lift 50 --seed 0
-collect lift annotated lift-course 50 --seed 1 --stages
+collect lift annotations lift-course 50 --seed 1 --stages
 collect stack demonstrations stack 200 --seed 0
-collect stack annotated stack 200 --seed 1 --stages
+collect stack annotations stack 200 --seed 1 --stages
 
 cd datasets
 find lift stack -type f | LC_ALL=C sort | xargs sha256sum > SHA256SUMS

@@ -17,7 +17,9 @@ FOLDER = ROOT / "datasets"
 SUMS = dict(line.split()[::-1] for line in (FOLDER / "SHA256SUMS").read_text().splitlines())
 
 
-KINDS = [f"{task}/{kind}" for task in ("lift", "stack") for kind in ("demonstrations", "annotated")]
+KINDS = [
+    f"{task}/{kind}" for task in ("lift", "stack") for kind in ("demonstrations", "annotations")
+]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -65,7 +67,7 @@ def test_frames_are_drawn_from_the_states(dataset):
     assert (moved[0] != moved[1]).sum() > 10
 
 
-@pytest.mark.parametrize("kind", ["demonstrations", "annotated"])
+@pytest.mark.parametrize("kind", ["demonstrations", "annotations"])
 def test_rewards_are_those_of_the_stored_arrival_states(kind):
     """Lifting is judged by where things are, so the rounded states tell the reward again."""
     episodes = read_dataset(FOLDER / "lift" / kind).split(TRAIN)

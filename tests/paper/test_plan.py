@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from pureward.run.config import RunConfig
 from pureward.run.presets import preset
 from pureward.work.processes import LocalProcesses
 
+DATASETS = Path(__file__).parents[2] / "datasets"
+
 
 def plan(name: str, tmp_path, **rest):
     settings = {"tasks": ("reach",), "seeds": 1, "device": "cpu"} | rest
@@ -23,18 +26,28 @@ def plan(name: str, tmp_path, **rest):
 
 
 def test_figures_share_runs_of_the_same_settings(tmp_path):
-    """lift's own η is 0.5, so the sweep's middle is the imitation figure's run."""
-    imitation = {step.out for step in plan("imitation", tmp_path, tasks=("lift",)).steps}
-    sweep = plan("imitation-prior", tmp_path, tasks=("lift",))
-    shared = imitation & {step.out for step in sweep.steps}
+    """nn-purl's own η is 0.5 on lift, so the sweep's middle is the supervised figure's run."""
+    supervised = {step.out for step in plan("supervised", tmp_path, tasks=("lift",)).steps}
+    sweep = plan("supervised-prior", tmp_path, tasks=("lift",))
+    shared = supervised & {step.out for step in sweep.steps}
     assert {path.relative_to(tmp_path / "lift").as_posix() for path in shared} == {
         "expert",
         "demonstrations",
-        "nn-pugail/seed-0",
+        "annotations",
+        "prl/seed-0",
+        "pnrl/seed-0",
+        "nn-purl/seed-0",
     }
-    assert (tmp_path / "lift" / "nn-pugail-prior-0.9" / "seed-0") in dict.fromkeys(
+    assert (tmp_path / "lift" / "nn-purl-prior-0.9" / "seed-0") in dict.fromkeys(
         path for paths in sweep.runs.values() for path in paths
     )
+
+
+def test_data_that_is_there_needs_no_expert(tmp_path):
+    (tmp_path / "lift").symlink_to(DATASETS / "lift")
+    steps = plan("supervised", tmp_path, tasks=("lift",)).steps
+    assert [step.out.name for step in steps if step.finished()] == ["demonstrations", "annotations"]
+    assert "expert" not in [step.out.name for step in steps]
 
 
 @pytest.mark.parametrize("name", FIGURES)

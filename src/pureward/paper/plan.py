@@ -148,8 +148,10 @@ def _chosen(figure: Figure, methods: Sequence[str]) -> list[Variant]:
 
 
 def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool) -> list[Step]:
-    """The expert and its data; demonstrations are always there, to say what the expert returns."""
-    expert = study.expert(preset(task, out=str(folder / "expert"), device=device))
+    """Data and the expert it is of; demonstrations always, to say what the expert returns.
+
+    Data that is there already needs no expert: it may be somebody else's.
+    """
     sets = [
         Collecting(
             task=task,
@@ -164,6 +166,9 @@ def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool
         for name, stages in (("demonstrations", False), ("annotations", True))
         if annotated or not stages
     ]
+    if all(one.finished() for one in sets):
+        return [*sets]
+    expert = study.expert(preset(task, out=str(folder / "expert"), device=device))
     return [Training(config=expert), *sets]
 
 
