@@ -126,6 +126,14 @@ def test_a_failure_holds_up_only_those_that_need_it(tmp_path):
     ]
 
 
+def test_what_nobody_makes_blocks_unless_the_work_is_there(tmp_path):
+    jobs = [Task(tmp_path / name, after=(tmp_path / "nobody",)) for name in ("there", "not-there")]
+    jobs[0].run()
+    endings = work_off(jobs, AtOnce(), Silent())
+    assert states(endings) == {"there": "found", "not-there": "blocked"}
+    assert endings[1].said == "waits for nobody"
+
+
 def test_a_watcher_may_refuse_to_begin(tmp_path):
     class Refusing(Silent):
         def begin(self, job):

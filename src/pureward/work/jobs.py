@@ -151,16 +151,20 @@ class _Fleet:
     working: list[tuple[Job, Handle]] = field(default_factory=list)
     endings: dict[Path, Ending] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.outs = {job.out for job in self.waiting}
+
     def start_what_can(self) -> None:
         for job in list(self.waiting):
             needed = [self.endings.get(path) for path in job.after]
             lost = [e.job.out.name for e in needed if e is not None and not e.well]
-            if lost:
+            lost += [path.name for path in job.after if path not in self.outs]
+            if job.finished():  # whatever became of what it once needed
+                self._settle(job, "found")
+            elif lost:
                 self._settle(job, "blocked", f"waits for {', '.join(lost)}")
             elif None in needed:
                 continue
-            elif job.finished():
-                self._settle(job, "found")
             elif len(self.working) < self.executor.at_once:
                 self._start(job)
             else:
