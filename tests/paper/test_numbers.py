@@ -67,7 +67,7 @@ def outcome(rule: Rule, results: Results) -> str:
 def test_the_table_of_two_seeds(lines, tmp_path):
     # Evaluations at 200, 400 … 1000 rise on a line; the last quarter has those at 800 and 1000.
     results = lines({"gail": [100.0, 60.0]})
-    (row,) = rows(results)
+    (row,) = rows(results, tmp_path)
     assert row["return"]["each"] == pytest.approx([90.0, 54.0])
     assert row["return"]["mean"] == pytest.approx(72.0)
     assert row["return"]["ci95"] == pytest.approx(12.7062 * 18, rel=1e-4)  # t · s / √2, s = 36/√2
@@ -76,6 +76,7 @@ def test_the_table_of_two_seeds(lines, tmp_path):
     assert row["area"]["each"] == pytest.approx([60.0, 36.0])  # from 0.2 to 1.0 of the return
     assert (row["env_steps"], row["training_seconds"]) == (1000.0, 10.0)
     assert row["reward_error"] is None
+    assert row["runs"] == ["run-0", "run-1"]
 
     write_table(tmp_path / "t", FIGURES["overfitting"], results, {"torch": "2"})
     page = (tmp_path / "t.md").read_text()
@@ -85,13 +86,28 @@ def test_the_table_of_two_seeds(lines, tmp_path):
     assert json.loads((tmp_path / "t.json").read_text())["lines"] == [row]
 
 
-def test_the_area_is_over_the_steps_that_all_runs_share(lines):
+def test_the_area_is_over_the_steps_that_all_runs_share(lines, tmp_path):
     results = lines({"gail": [100.0]})
     short = lines({"pugail": [100.0]}).groups[0]
     short.runs[0].rows[:] = [row for row in short.runs[0].rows if row["step"] <= 600]
     both = Results(groups=[*results.groups, short])
     assert both.span("lift") == (200.0, 600.0)
-    assert [row["area"]["mean"] for row in rows(both)] == pytest.approx([40.0, 40.0])
+    assert [row["area"]["mean"] for row in rows(both, tmp_path)] == pytest.approx([40.0, 40.0])
+
+
+def test_a_line_that_failed_does_not_shorten_the_others(lines, tmp_path):
+    ended, failed = (lines({label: [100.0]}).groups[0] for label in ("gail", "pugail"))
+    failed.runs[0].rows[:] = [row for row in failed.runs[0].rows if row["step"] <= 600]
+    for group in (ended, failed):
+        group.runs[0].config["env_steps"] = 1000
+    both = Results(groups=[ended, failed])
+    assert both.span("lift") == (200.0, 1000.0)
+    first, second = rows(both, tmp_path)
+    assert first["area"]["mean"] == pytest.approx(60.0)
+    assert second["area"] is None
+    assert second["return"]["mean"] == pytest.approx(60.0)  # at 600, the only late one
+    (claim, *_) = judged(FIGURES["overfitting"], both)
+    assert claim["numbers"].endswith("; pugail had come 60% of its way")
 
 
 APART = {"gail": [40.0, 42.0, 41.0], "nn-pugail": [80.0, 82.0, 81.0]}

@@ -94,6 +94,17 @@ def test_ensemble_members_differ_and_the_lowest_speaks(small_network, scenes):
     assert torch.equal(repeated.member_predictions(frames), each)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_pass_is_the_plain_one(small_network, scenes):
+    frames, rewards, _ = annotated(scenes)  # 96: six batches as a graph
+    config = RewardModelConfig(network=small_network, epochs=4, **STILL)
+    captured, plain = (RewardModel(config, device="cuda", arithmetic="float32") for _ in range(2))
+    plain._stepper = lambda member: lambda *batch: plain._step(member, *batch)
+    one, two = captured.fit(frames, rewards), plain.fit(frames, rewards)
+    assert one.train_error == pytest.approx(two.train_error, rel=0.05)
+    assert one.train_error < 0.5 * float(rewards.var())
+
+
 def test_incremental_update_lowers_the_error(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
     model = RewardModel(RewardModelConfig(network=small_network, members=2, **STILL))

@@ -63,6 +63,15 @@ def test_upu_by_hand():
     assert numbers(risk.upu(positives(), unlabeled(), prior=0.5)) == pytest.approx(expected)
 
 
+def test_upu_has_a_lower_bound_where_d_is_certain():
+    """−η·mean(f) falls without end; from f = 16 on a positive pulls no further."""
+    p = torch.tensor([20.0, 1e20, 15.0], requires_grad=True)
+    result = risk.upu(p, torch.tensor([-30.0, -30.0]), prior=0.5)
+    assert float(result.value) == pytest.approx(-0.5 * (16 + 16 + 15) / 3)
+    (gradient,) = torch.autograd.grad(result.objective, p)
+    assert gradient.tolist() == pytest.approx([0.0, 0.0, -0.5 / 3])
+
+
 def test_nnpu_kept_branch_by_hand():
     positive = 0.3 * (LN43 + LN2) / 2
     negative = (LN2 + 2 * LN43) / 3 - 0.3 * (LN4 + LN2) / 2

@@ -62,6 +62,8 @@ def test_a_run_leaves_what_it_should(whole):
     status = json.loads((whole / "status.json").read_text())
     assert status["state"] == "finished"
     assert status["env_steps"] == 800
+    assert status["made_with"]["torch"] == torch.__version__
+    assert status["made_with"]["machine"].startswith(("CPU", "NVIDIA"))
     rows = read_metrics(whole / "metrics.jsonl")
     evaluations = [row for row in rows if row["kind"] == "eval"]
     assert [row["step"] for row in evaluations] == [400, 800]

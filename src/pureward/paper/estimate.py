@@ -40,13 +40,20 @@ RATES: dict[tuple[str, str, str], Rate] = {
         steps_per_second=153_000, source="results/expert/expert.json, one at a time"
     ),
     ("walker", "imitation", _H200): Rate(
-        steps_per_second=19_300, source="results/walker/imitation.json, nine at once"
+        steps_per_second=18_600, source="results/paper, nine at once"
     ),
     ("walker", "regression", _H200): Rate(
-        steps_per_second=43_700, source="results/walker/supervised.json, four at once"
+        steps_per_second=25_000, source="results/paper, prl, nine at once"
     ),
-    ("walker", "gated", _H200): Rate(
-        steps_per_second=13_900, source="results/walker/supervised.json, nine at once"
+    ("walker", "gated", _H200): Rate(steps_per_second=18_500, source="results/paper, nine at once"),
+    ("lift", "imitation", _H200): Rate(
+        steps_per_second=7_000, source="results/jaco/notes.md, five at once"
+    ),
+    ("lift", "regression", _H200): Rate(
+        steps_per_second=7_300, source="results/jaco/notes.md, five at once"
+    ),
+    ("lift", "gated", _H200): Rate(
+        steps_per_second=6_400, source="results/jaco/notes.md, five at once"
     ),
     ("lift", "truth", _H200): Rate(
         steps_per_second=36_000, source="results/jaco/experts.json, nine at once"

@@ -83,7 +83,8 @@ class Group:
     def area(self, span: tuple[float, float]) -> np.ndarray:
         """The mean height of each seed's curve of greedy returns over a span of env steps."""
         courses = [run.series("eval", "return") for run in self.runs]
-        return self._known("return", [_height(course, span) for course in courses if len(course)])
+        whole = [course for course in courses if len(course) and course[-1, 0] >= span[1]]
+        return self._known("return", [_height(course, span) for course in whole])
 
     def progress(self) -> float:
         """How much of its env steps the slowest seed has trained for, from 0 to 1."""
@@ -127,8 +128,12 @@ class Results:
         raise UnmeasuredError(f"{label} on {task}")
 
     def span(self, task: str) -> tuple[float, float]:
-        """The env steps over which every run of a task has been evaluated."""
-        runs = [run for group in self.of(task) for run in group.runs]
+        """The env steps over which every run of a task has been evaluated.
+
+        Lines that have come to their end do not wait for others, which may have failed.
+        """
+        ended = [group for group in self.of(task) if group.progress() == 1.0]
+        runs = [run for group in ended or self.of(task) for run in group.runs]
         courses = [course for run in runs if len(course := run.series("eval", "return"))]
         if not courses:
             raise UnmeasuredError(f"any return on {task}")

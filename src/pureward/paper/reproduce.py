@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import pureward
-from pureward.env import find_device
 from pureward.errors import InputError, TrainingError
 from pureward.history import History, read_history
 from pureward.paper.draw import DRAW
@@ -21,6 +17,7 @@ from pureward.paper.plan import Plan
 from pureward.paper.sweep import carry_out
 from pureward.paper.table import judged, write_table
 from pureward.picture import save_figure
+from pureward.run.directory import RunDirectory
 from pureward.work.jobs import Ending, Executor, State
 from pureward.work.training import Training
 
@@ -69,7 +66,7 @@ def reproduce(
     )
     stem = plan.out / _stem(plan)
     files = _draw(plan.figure, results, watched, stem)
-    write_table(stem, plan.figure, results, _facts(plan, endings, device))
+    write_table(stem, plan.figure, results, _facts(plan, endings))
     return Reproduced(
         files=[*files, stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.json")],
         claims=judged(plan.figure, results),
@@ -133,13 +130,14 @@ def _stem(plan: Plan) -> str:
     return plan.figure.name if own else "-".join([plan.figure.name, *plan.tasks])
 
 
-def _facts(plan: Plan, endings: Sequence[Ending], device: str) -> dict[str, Any]:
-    place = find_device(device)
+def _facts(plan: Plan, endings: Sequence[Ending]) -> dict[str, Any]:
     runs = [e for e in endings if isinstance(e.job, Training) and e.job.after]
+    statuses = [RunDirectory(e.job.out).read_status() for e in runs]
+    made = [status["made_with"] for status in statuses if "made_with" in status]
     return {
-        "pureward": pureward.__version__,
-        "torch": torch.__version__,
-        "machine": torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU",
+        "made with": [dict(one) for one in sorted({tuple(facts.items()) for facts in made})],
         "runs finished": sum(e.well for e in runs),
-        "runs not finished": [str(e.job.out) for e in runs if not e.well],
+        "runs not finished": [
+            f"{e.job.out.relative_to(plan.out)} {e.state}: {e.said}" for e in runs if not e.well
+        ],
     }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A figure in numbers: a table of its lines, and what became of the paper's claims."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,22 +19,25 @@ _HEAD = (
 _NOTES = (
     "Return: true, greedy, mean over the last quarter of a run, then over seeds, ± 95% interval "
     "(Student's t). Way: from the mean return of failures (0%) to the expert's (100%). Area: mean "
-    "return over the env steps where every run of the task was evaluated. Reward error: predicted "
-    "minus true return of an episode."
+    "return over the env steps where every run was evaluated, of the lines that came to their end "
+    "where some did. Reward error: predicted minus true return of an episode."
 )
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
-    """The numbers of every line; None where they were not measured."""
-    return [_row(results, group) for group in results.groups]
+def rows(results: Results, folder: Path) -> list[dict[str, Any]]:
+    """The numbers of every line; None where they were not measured. Paths are the folder's."""
+    return [_row(results, group, folder) for group in results.groups]
 
 
 def judged(figure: Figure, results: Results) -> list[dict[str, str]]:
     """Every claim of the paper on every task it is made for, with what was found."""
     found = []
     for task in results.tasks:
-        way = min(group.progress() for group in results.of(task))
-        early = f"; runs had come {way:.0%} of their way" if way < 1 else ""
+        ways = {group.label: group.progress() for group in results.of(task)}
+        behind = [
+            f"{label} had come {way:.0%} of its way" for label, way in ways.items() if way < 1
+        ]
+        early = "".join(f"; {line}" for line in behind)
         for claim in figure.claims_for(task):
             finding = claim.judge(results, task)
             found.append(
@@ -50,7 +54,7 @@ def judged(figure: Figure, results: Results) -> list[dict[str, str]]:
 
 def write_table(path: Path, figure: Figure, results: Results, facts: dict[str, Any]) -> None:
     """Write PATH.md for people and PATH.json for programs."""
-    lines, claims = rows(results), judged(figure, results)
+    lines, claims = rows(results, path.parent), judged(figure, results)
     write_json(
         path.with_name(f"{path.name}.json"),
         {"figure": figure.name, **facts, "lines": lines, "claims": claims},
@@ -59,19 +63,26 @@ def write_table(path: Path, figure: Figure, results: Results, facts: dict[str, A
     page += ["", "## What the paper says, and what these runs say", ""]
     head = ("claim", "task", "rule", "outcome", "numbers")
     page += _table(head, [[row[name] for name in head] for row in claims])
-    page += ["", *(f"- {name}: {value}" for name, value in facts.items())]
+    page += ["", *(f"- {name}: {_fact(value)}" for name, value in facts.items())]
     with whole_file(path.with_name(f"{path.name}.md")) as partial:
         partial.write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
-def _row(results: Results, group: Group) -> dict[str, Any]:
+def _fact(value: Any) -> str:
+    """A number, or what a list holds, for people."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return "; ".join(map(_fact, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _row(results: Results, group: Group, folder: Path) -> dict[str, Any]:
     expert = group.runs[0].expert
     steps, seconds = group.trained()
     returns = _mean(group.returns)
     return {
         "task": group.task,
         "line": group.label,
-        "runs": [str(run.path) for run in group.runs],
+        "runs": [os.path.relpath(run.path, folder) for run in group.runs],
         "seeds": len(group.runs),
         "env_steps": float(steps.mean()) if len(steps) else None,
         "return": returns,

@@ -9,13 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pureward.capture import CapturedCall
 from pureward.errors import InputError
 from pureward.reward.annotations import checked_annotations, split_by_episode
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.compose import ensemble_minimum
 from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
 from pureward.reward.network import NetworkConfig, ResidualCNN, seeded_network
-from pureward.reward.optimizer import adam
+from pureward.reward.optimizer import adam, trained_tensors
 from pureward.reward.scoring import in_batches
 
 
@@ -198,10 +199,11 @@ class RewardModel:
     ) -> int:
         """Train one member; return the pass whose weights it ends with."""
         network = self.networks[member]
+        step = self._stepper(member)
         best_error, best_epoch, best_weights = float("inf"), self.config.epochs, None
         for epoch in range(1, self.config.epochs + 1):
             errors = [
-                self._step(member, frames[rows], rewards[rows].to(self.device)) * len(rows)
+                step(frames[rows].to(self.device), rewards[rows].to(self.device)) * len(rows)
                 for rows in self._shuffled(member, train)
             ]
             one = partial(self._predict, network, batch_size=1024)
@@ -222,6 +224,28 @@ class RewardModel:
         if best_weights is not None:
             network.load_state_dict(best_weights)
         return best_epoch
+
+    def _stepper(self, member: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """`_step` of a member; on CUDA a pass's whole batches are replayed as a graph."""
+        plain: Callable[[Tensor, Tensor], Tensor] = partial(self._step, member)
+        if self.device.type != "cuda":
+            return plain
+        graph: CapturedCall | None = None
+
+        def step(frames: Tensor, rewards: Tensor) -> Tensor:
+            nonlocal graph
+            if len(frames) != self.config.batch_size:
+                return plain(frames, rewards)  # the rest of a pass
+            if graph is None:
+                graph = CapturedCall(
+                    plain,
+                    (frames, rewards),
+                    kept=trained_tensors(self.optimizers[member]),
+                    generators=[self.generators[member]],
+                )
+            return graph(frames, rewards)
+
+        return step
 
     def _shuffled(self, member: int, rows: Tensor) -> Iterator[Tensor]:
         generator = self.generators[member]

@@ -18,6 +18,9 @@ from pureward.errors import InputError
 
 Loss = Literal["logistic", "sigmoid"]
 
+#: A logit at which D is 1 to the rounding of float32.
+CERTAIN = 16.0
+
 
 class Risk(NamedTuple):
     """A risk on one batch; all members are 0-d tensors, only `objective` carries gradient."""
@@ -94,8 +97,13 @@ def upu(
 
     `violated` tells where the non-negative risk would have stepped back; this one does
     not, so a flexible network drives it below zero. `step_back` has no effect.
+
+    With the logistic loss a positive counts −η·f whatever its logit f, so that the risk has no
+    lower bound and weights grow until they overflow. A positive that D is certain of therefore
+    counts as one at `CERTAIN`, and pulls no further.
     """
     p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p = p.clamp(max=CERTAIN)
     positive = prior * label_risk(p, 1, loss)
     negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
     objective = positive + negative

@@ -22,6 +22,7 @@ from pureward.run.directory import RunDirectory
 from pureward.run.evaluate import evaluate, film
 from pureward.run.learner import Learner
 from pureward.run.log import MetricsLog
+from pureward.run.machine import made_with
 from pureward.run.policy import write_snapshot
 from pureward.run.stopping import StopSignal
 from pureward.run.stopwatch import Stopwatch
@@ -143,7 +144,12 @@ class _Run:
             self._snapshot()
             self._checkpoint()
         state = "finished" if finished else "interrupted"
-        self.directory.write_status(state, env_steps=self.env_steps, **self.evaluation)
+        self.directory.write_status(
+            state,
+            env_steps=self.env_steps,
+            **self.evaluation,
+            made_with=made_with(self.env.device),
+        )
         return RunResult(
             path=self.directory.path,
             state=state,

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pureward.reward.risk import Loss, RiskFunction, check_loss, checked, nnpu, pn, upu
+from pureward.reward.risk import CERTAIN, Loss, RiskFunction, check_loss, checked, nnpu, pn, upu
 
 KINDS: dict[RiskFunction, int] = {pn: 0, upu: 1, nnpu: 2}
 MAX_SAMPLES = 8192
@@ -35,12 +35,15 @@ def risk_and_gradient(
     SIGMOID: tl.constexpr,
     SLACK: tl.constexpr,
     STEP_BACK: tl.constexpr,
+    CERTAIN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Everything of one update between logits and their gradient; the grid is one program."""
     i = tl.arange(0, BLOCK)
     eta = tl.load(prior)
     logit = tl.load(logits + i, mask=i < SAMPLES, other=0.0)
+    certain = (logit > CERTAIN) & (i < POSITIVES) & (KIND == 1)
+    logit = tl.where(certain, CERTAIN, logit)
     success = tl.sigmoid(logit)
     if SIGMOID:
         loss_one, loss_zero = 1 - success, success
@@ -69,6 +72,7 @@ def risk_and_gradient(
         value = positive + tl.maximum(negative, -SLACK)
         objective = tl.where(violated, -STEP_BACK * negative, objective)
         by_logit = tl.where(violated, -STEP_BACK * by_negative, by_logit)
+    by_logit = tl.where(certain, 0.0, by_logit)
     tl.store(gradient + i, by_logit, mask=i < SAMPLES)
     tl.store(metrics, value)
     tl.store(metrics + 1, objective)
@@ -106,6 +110,6 @@ def differentiated(
     risk_and_gradient[(1,)](
         logits, prior, metrics, gradient, POSITIVES=positives, SAMPLES=len(logits),
         KIND=KINDS[risk], SIGMOID=loss == "sigmoid", SLACK=slack, STEP_BACK=step_back,
-        BLOCK=triton.next_power_of_2(len(logits)),
+        CERTAIN=CERTAIN, BLOCK=triton.next_power_of_2(len(logits)),
     )  # fmt: skip
     return metrics, gradient
