@@ -17,6 +17,7 @@ from pureward.reward.augment import (
     apply,
     augment,
     draw,
+    middle,
 )
 
 
@@ -206,3 +207,20 @@ def test_result_is_always_in_the_unit_range(batch, channels, unit, seed):
 def test_bad_strengths_are_refused(change, sentence):
     with pytest.raises(InputError, match=sentence):
         AugmentConfig(**change)
+
+
+def test_the_middle_by_hand():
+    """Of a ramp 0, 8, … 248 the middle half runs from 62 to 186: columns ¼ + ½·(i + ½)/32."""
+    ramp = torch.arange(0, 256, 8, dtype=torch.uint8).expand(2, 3, 32, 32)
+    seen = apply(ramp, middle(2, 0.5, ramp.device), AugmentConfig.only(crop=0.5))
+    columns = (0.25 + 0.5 * (torch.arange(32) + 0.5) / 32) * 32 - 0.5
+    torch.testing.assert_close(seen[1, 2, 7] * 255, 8 * columns)
+
+
+def test_what_is_seen_is_of_the_size_of_a_crop_or_all():
+    assert AugmentConfig().seen == 1.0
+    assert AugmentConfig(view="middle").seen == 0.8
+    assert AugmentConfig.only(view="middle").seen == 1.0
+    assert not AugmentConfig.only(view="middle").distorts
+    with pytest.raises(InputError, match="unknown view 'left'; choose from"):
+        AugmentConfig(view="left")  # type: ignore

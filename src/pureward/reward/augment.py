@@ -10,6 +10,7 @@ alone is independent in every channel.
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,7 @@ from pureward.errors import InputError
 
 # Rec. 601 luma, the grey that contrast is measured about.
 LUMA = (0.299, 0.587, 0.114)
+View = Literal["whole", "middle"]
 PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
 # The colour arithmetic passes over its data some forty times. Smaller chunks stay in cache, but
 # every pass of every chunk costs its threads a meeting.
@@ -43,9 +45,14 @@ class AugmentConfig:
     """Largest turn of HSV hue, as a share of the circle; 0 is off."""
     noise: float = 16.0
     """Largest pixel noise in grey levels of 255, uniform on both sides; 0 is off."""
+    view: View = "whole"
+    """What is looked at when nothing is distorted: "whole" frames, which show all smaller than any
+    crop did, or their "middle", at the scale of the crops."""
 
     def __post_init__(self) -> None:
         """Refuse strengths that no frame survives."""
+        if self.view not in get_args(View):
+            raise InputError(f"unknown view {self.view!r}; choose from {get_args(View)}")
         if not 0.1 <= self.crop <= 1:
             raise InputError(f"crop must lie in [0.1, 1], got {self.crop}; the paper has 0.8")
         for name, limit in (("brightness", 1.0), ("hue", 0.5), ("noise", 255.0)):
@@ -58,6 +65,16 @@ class AugmentConfig:
                 raise InputError(
                     f"{name} must be a range 0 ≤ low ≤ high, got {(low, high)}; (1, 1) turns it off"
                 )
+
+    @property
+    def seen(self) -> float:
+        """Side of what is looked at when nothing is distorted, as a share of the frame."""
+        return self.crop if self.view == "middle" else 1.0
+
+    @property
+    def distorts(self) -> bool:
+        """Whether anything is on."""
+        return replace(self, view="whole") != AugmentConfig.off()
 
     @classmethod
     def off(cls) -> "AugmentConfig":
@@ -105,6 +122,18 @@ def draw(
     parameters = torch.addcmul(low, unit, length)
     noise = random_bytes(shape, device, generator) if config.noise > 0 else None
     return AugmentDraw(parameters=parameters, noise=noise)
+
+
+def middle(count: int, crop: float, device: torch.device) -> AugmentDraw:
+    """What crops the middle of so many frames and leaves the rest alone."""
+    return AugmentDraw(parameters=_middle(crop, device).repeat(count, 1), noise=None)
+
+
+@lru_cache(maxsize=64)
+def _middle(crop: float, device: torch.device) -> Tensor:
+    """One row of parameters, kept for the same reason as `parameter_ranges`."""
+    offset = (1 - crop) / 2
+    return torch.tensor([[0.0, offset, offset, 0.0, 1.0, 1.0, 0.0]], device=device)
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,7 @@
 """r_φ, a reward regressed on annotated frames (Eq. 2), alone or as the minimum of an ensemble."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -100,7 +100,8 @@ class RewardModel:
         self.device = torch.device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         seeds = [seed * config.members + member for member in range(config.members)]
-        self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
+        network = replace(config.network, seen=config.augment.seen)
+        self.networks = [seeded_network(network, s, self.device) for s in seeds]
         self.optimizers = [
             adam(network.parameters(), config.learning_rate, self.device)
             for network in self.networks

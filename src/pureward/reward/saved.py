@@ -119,7 +119,10 @@ def _read_spec(path: Path) -> RewardSpec:
             "use the version of pureward that wrote it"
         )
     config.setdefault("level", 0.0)  # rewards from before gates had one
-    network = _checked_fields(path, NetworkConfig, config.pop("network", None))
+    shape = config.pop("network", None)
+    if isinstance(shape, dict):
+        shape.setdefault("seen", 1.0)  # and from before a frame's middle could be scored
+    network = _checked_fields(path, NetworkConfig, shape)
     network["stage_channels"] = tuple(network["stage_channels"])
     rest = _checked_fields(path, RewardSpec, config | {"network": NetworkConfig(**network)})
     return RewardSpec(**rest)

@@ -137,16 +137,16 @@ PRESETS: dict[tuple[str, str], RunConfig] = {
 }
 
 
-# Drawing two cameras costs more than all else, so that many updates are made of each frame. The
-# script begins some episodes here too: without, not even the true reward is learned.
+# Drawing two cameras costs more than all else, physics the less a world the more there are, and
+# the script begins some episodes here too: without, not even the true reward is learned.
 _LEARNED_ARM: dict[str, Any] = {
-    "worlds": 256,
+    "worlds": 1024,
     "env_steps": 3_000_000,
     "warmup_steps": 50_000,
-    "updates_per_step": 4,
+    "updates_per_step": 8,
     "batch": 1024,
     "replay": ReplayConfig(capacity=400_000),
-    "reward": PurlConfig(labels="cached", refreshed=1024),
+    "reward": PurlConfig(updates=4, labels="cached", refreshed=2048),
     "log_every": 100_000,
     "evaluate_every": 500_000,
     "evaluate_episodes": 100,
