@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from pureward.errors import InputError
+from pureward.reward import regression
 from pureward.reward.annotations import split_by_episode
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.regression import Pass, RewardModel, RewardModelConfig
@@ -38,6 +39,28 @@ def test_fit_learns_and_reports_true_errors(small_network, scenes):
     held = (model.predict(frames[held_out]) - rewards[held_out]).square().mean()
     assert report.held_out_error == pytest.approx(float(held), rel=1e-4)
     assert seen[-1].held_out_error == pytest.approx(float(held), rel=1e-4)
+
+
+def test_the_step_size_falls_along_half_a_cosine(small_network, scenes, monkeypatch):
+    frames, rewards, _ = annotated(scenes, 4, 8)  # 32 frames: two batches a pass
+    rates = []
+    monkeypatch.setattr(regression, "set_rate", lambda _, rate: rates.append(rate))
+    config = RewardModelConfig(network=small_network, epochs=2, decay=True, **STILL)
+    RewardModel(config).fit(frames, rewards)
+    half = 2**-0.5  # cos 45°
+    assert rates == pytest.approx([2e-3, 1e-3 * (1 + half), 1e-3, 1e-3 * (1 - half)])
+
+
+def test_a_rate_that_is_set_is_the_next_step_s(small_network, scenes):
+    frames, rewards, _ = annotated(scenes, 2)
+    model = RewardModel(RewardModelConfig(network=small_network, **STILL))
+    before = model.networks[0].head.weight.clone()
+    regression.set_rate(model.optimizers[0], 0.0)
+    model.update(frames, rewards)
+    assert torch.equal(model.networks[0].head.weight, before)
+    regression.set_rate(model.optimizers[0], 1e-3)
+    model.update(frames, rewards)
+    assert not torch.equal(model.networks[0].head.weight, before)
 
 
 def test_split_keeps_episodes_whole():

@@ -8,11 +8,26 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 
-def adam(parameters: Iterable[Tensor], learning_rate: float, device: torch.device) -> Optimizer:
-    """Adam with its state in place from the start, capturable on CUDA."""
+def adam(
+    parameters: Iterable[Tensor],
+    learning_rate: float,
+    device: torch.device,
+    *,
+    changing: bool = False,
+) -> Optimizer:
+    """Adam with its state in place from the start, capturable on CUDA.
+
+    Args:
+        parameters: to train.
+        learning_rate: the step size.
+        device: theirs.
+        changing: whether `set_rate` will be called.
+    """
     on_cuda = device.type == "cuda"
+    # A captured step reads a tensor anew each time it is replayed.
+    rate = torch.tensor(learning_rate, device=device) if changing and on_cuda else learning_rate
     optimizer = torch.optim.Adam(
-        parameters, lr=learning_rate, fused=on_cuda, capturable=on_cuda, foreach=not on_cuda
+        parameters, lr=rate, fused=on_cuda, capturable=on_cuda, foreach=not on_cuda
     )
     # A step on zero gradients moves nothing but allocates the moments; then forget it.
     for parameter in _parameters(optimizer):
@@ -22,6 +37,15 @@ def adam(parameters: Iterable[Tensor], learning_rate: float, device: torch.devic
     for state in optimizer.state.values():
         state["step"].zero_()
     return optimizer
+
+
+def set_rate(optimizer: Optimizer, learning_rate: float) -> None:
+    """Change the step size, for captured steps too."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate
 
 
 def trained_tensors(optimizer: Optimizer) -> list[Tensor]:

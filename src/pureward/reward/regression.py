@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """r_φ, a reward regressed on annotated frames (Eq. 2), alone or as the minimum of an ensemble."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +17,7 @@ from pureward.reward.augment import AugmentConfig
 from pureward.reward.compose import ensemble_minimum
 from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
 from pureward.reward.network import NetworkConfig, ResidualCNN, seeded_network
-from pureward.reward.optimizer import adam, trained_tensors
+from pureward.reward.optimizer import adam, set_rate, trained_tensors
 from pureward.reward.scoring import in_batches
 
 
@@ -36,6 +37,8 @@ class RewardModelConfig:
     """Frames a step."""
     epochs: int = 20
     """Passes over the annotated frames."""
+    decay: bool = False
+    """Let the step size fall to 0 over the passes, along half a cosine."""
     held_out: float = 0.1
     """Share of the episodes kept from training to measure the error on."""
     patience: int | None = None
@@ -103,7 +106,7 @@ class RewardModel:
         network = replace(config.network, seen=config.augment.seen)
         self.networks = [seeded_network(network, s, self.device) for s in seeds]
         self.optimizers = [
-            adam(network.parameters(), config.learning_rate, self.device)
+            adam(network.parameters(), config.learning_rate, self.device, changing=config.decay)
             for network in self.networks
         ]
         self.generators = [torch.Generator(self.device).manual_seed(s) for s in seeds]
@@ -203,10 +206,11 @@ class RewardModel:
         step = self._stepper(member)
         best_error, best_epoch, best_weights = float("inf"), self.config.epochs, None
         for epoch in range(1, self.config.epochs + 1):
-            errors = [
-                step(frames[rows].to(self.device), rewards[rows].to(self.device)) * len(rows)
-                for rows in self._shuffled(member, train)
-            ]
+            errors = []
+            for share, rows in self._shuffled(member, train):
+                self._set_rate(member, (epoch - 1 + share) / self.config.epochs)
+                error = step(frames[rows].to(self.device), rewards[rows].to(self.device))
+                errors.append(error * len(rows))
             one = partial(self._predict, network, batch_size=1024)
             held = float(_squared_error(one, frames, rewards, held_out)) if len(held_out) else None
             fitting = float(torch.stack(errors).sum()) / len(train)
@@ -248,10 +252,17 @@ class RewardModel:
 
         return step
 
-    def _shuffled(self, member: int, rows: Tensor) -> Iterator[Tensor]:
+    def _set_rate(self, member: int, done: float) -> None:
+        if self.config.decay:
+            rate = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+            set_rate(self.optimizers[member], rate)
+
+    def _shuffled(self, member: int, rows: Tensor) -> Iterator[tuple[float, Tensor]]:
+        """The batches of a pass, each with the share of the pass that is before it."""
         generator = self.generators[member]
         order = torch.randperm(len(rows), generator=generator, device=self.device).to(rows.device)
-        yield from rows[order].split(self.config.batch_size)
+        batches = rows[order].split(self.config.batch_size)
+        yield from ((number / len(batches), batch) for number, batch in enumerate(batches))
 
 
 def _squared_error(
