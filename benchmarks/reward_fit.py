@@ -63,14 +63,13 @@ def settings(text: str, network: NetworkConfig) -> RewardModelConfig:
         batch_size=int(given.get("batch", own.batch_size)),
         epochs=int(given.get("passes", own.epochs)),
         decay="decay" in given,
+        augment=replace(own.augment, crop_spread=float(given.get("spread", 0.0))),
         held_out=0.0,  # the dataset has its own
     )
 
 
-def judged(model: RewardModel, frames: Tensor, rewards: Tensor, seen: float) -> dict[str, float]:
-    """Mean squared error and correlation, looking at all of a frame or at its middle."""
-    network = model.networks[0]
-    network.config = replace(network.config, seen=seen)
+def judged(model: RewardModel, frames: Tensor, rewards: Tensor) -> dict[str, float]:
+    """Mean squared error and correlation on frames as stored."""
     predicted = model.predict(frames, batch_size=256)
     pair = torch.stack([predicted, rewards.to(predicted)])
     return {
@@ -80,7 +79,7 @@ def judged(model: RewardModel, frames: Tensor, rewards: Tensor, seen: float) -> 
 
 
 def fitted(text: str, data: dict[str, Frames], device: str) -> dict[str, object]:
-    """Fit, and judge on every split in both views."""
+    """Fit, and judge on every split."""
     frames, rewards, numbers = data[TRAIN]
     _, channels, height, width = frames.shape
     network = NetworkConfig(frame_channels=channels, height=height, width=width)
@@ -90,12 +89,13 @@ def fitted(text: str, data: dict[str, Frames], device: str) -> dict[str, object]
     def tell(one: Pass) -> None:
         print(f"  {text}: pass {one.epoch}, error {one.fitting_error:.4f}", flush=True)
 
-    model.fit(frames, rewards, episodes=numbers, progress=tell)
-    row: dict[str, object] = {"fit": text, "seconds": time.perf_counter() - began}
-    crop = model.config.augment.crop
-    for split, (some, true, _) in data.items():
-        for view, seen in (("whole", 1.0), ("middle", crop)):
-            row[f"{split}, {view}"] = judged(model, some, true, seen)
+    report = model.fit(frames, rewards, episodes=numbers, progress=tell)
+    row: dict[str, object] = {
+        "fit": text,
+        "seconds": time.perf_counter() - began,
+        "distorted": {"error": report.passes[-1].fitting_error},
+    }
+    row |= {split: judged(model, some, true) for split, (some, true, _) in data.items()}
     return row
 
 

@@ -17,7 +17,6 @@ from pureward.reward.augment import (
     apply,
     augment,
     draw,
-    middle,
 )
 
 
@@ -183,8 +182,8 @@ def test_result_is_always_in_the_unit_range(batch, channels, unit, seed):
     config = AugmentConfig(crop=0.5, brightness=1.0, contrast=(0, 4), saturation=(0, 4), hue=0.5)
     frames = some_frames(batch, channels, 32, seed)
     drawn = draw(frames.shape, config, device="cpu", generator=rng(seed))
-    low = torch.tensor([0, 0, 0, -1, 0, 0, -0.5])
-    high = torch.tensor([1, 0.5, 0.5, 1, 4, 4, 0.5])
+    low = torch.tensor([0, 0, 0, -1, 0, 0, -0.5, 0.5])
+    high = torch.tensor([1, 0.5, 0.5, 1, 4, 4, 0.5, 1])
     extreme = (low + torch.tensor(unit) * (high - low)).expand(batch, -1)
     out = apply(frames, AugmentDraw(parameters=extreme, noise=drawn.noise), config)
     assert out.isfinite().all()
@@ -209,18 +208,21 @@ def test_bad_strengths_are_refused(change, sentence):
         AugmentConfig(**change)
 
 
-def test_the_middle_by_hand():
-    """Of a ramp 0, 8, … 248 the middle half runs from 62 to 186: columns ¼ + ½·(i + ½)/32."""
-    ramp = torch.arange(0, 256, 8, dtype=torch.uint8).expand(2, 3, 32, 32)
-    seen = apply(ramp, middle(2, 0.5, ramp.device), AugmentConfig.only(crop=0.5))
-    columns = (0.25 + 0.5 * (torch.arange(32) + 0.5) / 32) * 32 - 0.5
-    torch.testing.assert_close(seen[1, 2, 7] * 255, 8 * columns)
+def test_crops_of_many_sizes_by_hand():
+    """Of a ramp 0, 8, … 248 a crop of side s at offset o shows columns o + s·(i + ½)/32."""
+    config = AugmentConfig.only(crop=0.6, crop_spread=0.4)
+    ramp = torch.arange(0, 256, 8, dtype=torch.uint8).expand(200, 3, 32, 32)
+    drawn = draw(ramp.shape, config, device="cpu", generator=rng())
+    side, left = drawn.column("side"), drawn.column("left")
+    assert 0.6 <= float(side.min()) < 0.62
+    assert 0.98 < float(side.max()) <= 1.0
+    assert float((left + side).max()) <= 1.0
+    assert float(left.min()) >= 0.0
+    columns = left[:, None] + side[:, None] * (torch.arange(32) + 0.5) / 32
+    expected = (8 * (32 * columns - 0.5)).clamp(0, 248)
+    torch.testing.assert_close(apply(ramp, drawn, config)[:, 1, 5] * 255, expected)
 
 
-def test_what_is_seen_is_of_the_size_of_a_crop_or_all():
-    assert AugmentConfig().seen == 1.0
-    assert AugmentConfig(view="middle").seen == 0.8
-    assert AugmentConfig.only(view="middle").seen == 1.0
-    assert not AugmentConfig.only(view="middle").distorts
-    with pytest.raises(InputError, match="unknown view 'left'; choose from"):
-        AugmentConfig(view="left")  # type: ignore
+def test_a_crop_is_no_larger_than_its_frame():
+    with pytest.raises(InputError, match=r"crop_spread must lie in \[0, 1 − crop\], got 0.3"):
+        AugmentConfig(crop=0.8, crop_spread=0.3)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from pureward.errors import InputError
-from pureward.reward.augment import AugmentConfig, apply, middle
+from pureward.reward.augment import AugmentConfig
 from pureward.reward.discriminator import METRICS, Discriminator, DiscriminatorConfig
 from pureward.reward.engine import logits, resolved
 from pureward.reward.failures import nnpnu
@@ -47,18 +47,6 @@ def test_one_update_is_adam_on_the_objective(risk, small_network, scenes):
         optimizer.step()
         assert float(metrics["risk/value"]) == pytest.approx(float(result.value), abs=1e-5)
     torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
-
-
-def test_the_middle_is_scored_where_the_crops_are_of_its_size(small_network, scenes):
-    frames = scenes(6, 0)[0]
-    augment = AugmentConfig.only(crop=0.5, view="middle")
-    made = Discriminator(config_of(small_network, augment=augment), seed=3)
-    whole = Discriminator(config_of(small_network), seed=3)
-    cropped = apply(frames, middle(6, 0.5, frames.device), AugmentConfig.only(crop=0.5))
-    with torch.no_grad():
-        expected = made.network.eval()(cropped)
-    torch.testing.assert_close(made.logits(frames), expected)
-    assert (made.logits(frames) - whole.logits(frames)).abs().max() > 1e-4
 
 
 def test_violated_update_steps_back(small_network, scenes):

@@ -55,17 +55,6 @@ def test_a_saved_reward_comes_back_the_same(kind, tmp_path, small_network, scene
     ]
 
 
-def test_what_is_seen_is_saved_and_old_rewards_see_all(tmp_path, small_network, scenes):
-    reward = a_reward(replace(small_network, seen=0.5), "imitation")
-    save_reward(reward, tmp_path)
-    frames = scenes(8, 0)[0]
-    torch.testing.assert_close(load_reward(tmp_path)(frames), reward(frames))
-    written = json.loads((tmp_path / "reward.json").read_text())
-    del written["network"]["seen"]
-    (tmp_path / "reward.json").write_text(json.dumps(written))
-    assert load_reward(tmp_path).spec.network == small_network
-
-
 def test_the_level_of_a_gate_is_saved_and_old_rewards_have_none(tmp_path, small_network, scenes):
     reward = a_reward(small_network, "gated")
     frames = scenes(8, 0)[0]

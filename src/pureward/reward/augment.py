@@ -10,7 +10,6 @@ alone is independent in every channel.
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -20,8 +19,8 @@ from pureward.errors import InputError
 
 # Rec. 601 luma, the grey that contrast is measured about.
 LUMA = (0.299, 0.587, 0.114)
-View = Literal["whole", "middle"]
-PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
+PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue", "side")
+OFFSETS, SIDE = slice(1, 3), slice(7, 8)
 # The colour arithmetic passes over its data some forty times. Smaller chunks stay in cache, but
 # every pass of every chunk costs its threads a meeting.
 CPU_CHUNK_VALUES = 64 * 3 * 64 * 64
@@ -35,6 +34,9 @@ class AugmentConfig:
     """Mirror left and right in half of the samples."""
     crop: float = 0.8
     """Side of the random crop as a share of the frame, resized back; 1 is off."""
+    crop_spread: float = 0.0
+    """How much larger a crop's side may be, at random. Frames are scored whole: with a spread of
+    1 − crop their scale is among those that were learned, with 0 it never is."""
     brightness: float = 0.125
     """Largest shift of all values, as a share of full scale; 0 is off."""
     contrast: tuple[float, float] = (0.5, 2.0)
@@ -45,16 +47,16 @@ class AugmentConfig:
     """Largest turn of HSV hue, as a share of the circle; 0 is off."""
     noise: float = 16.0
     """Largest pixel noise in grey levels of 255, uniform on both sides; 0 is off."""
-    view: View = "whole"
-    """What is looked at when nothing is distorted: "whole" frames, which show all smaller than any
-    crop did, or their "middle", at the scale of the crops."""
 
     def __post_init__(self) -> None:
         """Refuse strengths that no frame survives."""
-        if self.view not in get_args(View):
-            raise InputError(f"unknown view {self.view!r}; choose from {get_args(View)}")
         if not 0.1 <= self.crop <= 1:
             raise InputError(f"crop must lie in [0.1, 1], got {self.crop}; the paper has 0.8")
+        if not 0 <= self.crop_spread <= 1 - self.crop + 1e-6:
+            raise InputError(
+                f"crop_spread must lie in [0, 1 − crop], got {self.crop_spread} and a crop of "
+                f"{self.crop}; a crop is no larger than its frame"
+            )
         for name, limit in (("brightness", 1.0), ("hue", 0.5), ("noise", 255.0)):
             value = getattr(self, name)
             if not 0 <= value <= limit:
@@ -65,16 +67,6 @@ class AugmentConfig:
                 raise InputError(
                     f"{name} must be a range 0 ≤ low ≤ high, got {(low, high)}; (1, 1) turns it off"
                 )
-
-    @property
-    def seen(self) -> float:
-        """Side of what is looked at when nothing is distorted, as a share of the frame."""
-        return self.crop if self.view == "middle" else 1.0
-
-    @property
-    def distorts(self) -> bool:
-        """Whether anything is on."""
-        return replace(self, view="whole") != AugmentConfig.off()
 
     @classmethod
     def off(cls) -> "AugmentConfig":
@@ -95,7 +87,7 @@ class AugmentDraw:
     """One draw of all parameters for a batch."""
 
     parameters: Tensor
-    """(batch, 7) float32, columns named by `PARAMETERS`; offsets are shares of the side."""
+    """(batch, 8) float32, columns named by `PARAMETERS`; offsets are shares of the side."""
     noise: Tensor | None
     """(batch, channels, height, width) uint8, 0 to 255 for −noise to +noise, or None."""
 
@@ -120,38 +112,27 @@ def draw(
     unit = torch.rand(shape[0], len(PARAMETERS), device=device, generator=generator)
     low, length = parameter_ranges(config, device)
     parameters = torch.addcmul(low, unit, length)
+    parameters[:, OFFSETS].mul_(1 - parameters[:, SIDE])  # from shares of the room beside a crop
     noise = random_bytes(shape, device, generator) if config.noise > 0 else None
     return AugmentDraw(parameters=parameters, noise=noise)
 
 
-def middle(count: int, crop: float, device: torch.device) -> AugmentDraw:
-    """What crops the middle of so many frames and leaves the rest alone."""
-    return AugmentDraw(parameters=_middle(crop, device).repeat(count, 1), noise=None)
-
-
-@lru_cache(maxsize=64)
-def _middle(crop: float, device: torch.device) -> Tensor:
-    """One row of parameters, kept for the same reason as `parameter_ranges`."""
-    offset = (1 - crop) / 2
-    return torch.tensor([[0.0, offset, offset, 0.0, 1.0, 1.0, 0.0]], device=device)
-
-
 @lru_cache(maxsize=64)
 def parameter_ranges(config: AugmentConfig, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Return the lower ends of the parameters' ranges and their lengths, (7,) each.
+    """Return the lower ends of the parameters' ranges and their lengths, (8,) each.
 
     Kept, because a captured graph may not copy from the host.
     """
-    room = 1 - config.crop
     ends = (
         # Sample means a flip above one half, so off is a range that never gets there.
         (0.0, 1.0 if config.flip else 0.0),
-        (0.0, room),
-        (0.0, room),
+        (0.0, 1.0),
+        (0.0, 1.0),
         (-config.brightness, config.brightness),
         config.contrast,
         config.saturation,
         (-config.hue, config.hue),
+        (config.crop, config.crop + config.crop_spread),
     )
     table = torch.tensor(ends, dtype=torch.float32, device=device)
     return table[:, 0], table[:, 1] - table[:, 0]
@@ -204,7 +185,7 @@ def augment(
 def _distorted(frames: Tensor, drawn: AugmentDraw, config: AugmentConfig) -> Tensor:
     x = frames.to(torch.float32)
     if config.flip or config.crop < 1:
-        x = moved(x, drawn, config.crop)
+        x = moved(x, drawn)
     batch, channels, height, width = x.shape
     images = x.div_(255).view(batch, channels // 3, 3, height, width)
     if config.brightness > 0:
@@ -224,11 +205,11 @@ def _per_sample(drawn: AugmentDraw, name: str) -> Tensor:
     return drawn.column(name).view(-1, 1, 1, 1, 1)
 
 
-def moved(x: Tensor, drawn: AugmentDraw, crop: float) -> Tensor:
+def moved(x: Tensor, drawn: AugmentDraw) -> Tensor:
     """Flip, crop and resize back, bilinear, as one resampling of (batch, channels, h, w)."""
     height, width = x.shape[-2:]
-    rows = positions(drawn.column("top"), crop, height)
-    columns = positions(drawn.column("left"), crop, width)
+    rows = positions(drawn.column("top"), drawn.column("side"), height)
+    columns = positions(drawn.column("left"), drawn.column("side"), width)
     mirrored = drawn.column("flip").unsqueeze(1) > 0.5
     columns = torch.where(mirrored, columns.flip(1), columns)
     grid = x.new_empty(x.shape[0], height, width, 2)
@@ -237,13 +218,13 @@ def moved(x: Tensor, drawn: AugmentDraw, crop: float) -> Tensor:
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 
-def positions(offset: Tensor, crop: float, size: int) -> Tensor:
+def positions(offset: Tensor, side: Tensor, size: int) -> Tensor:
     """Where output pixels lie in the source, (batch, size), from −1 at one edge to 1 at the other.
 
-    Output pixel i has its centre at the share offset + crop·(i + ½)/size of the side.
+    Output pixel i has its centre at the share offset + side·(i + ½)/size of the frame.
     """
     centre = (torch.arange(size, device=offset.device, dtype=torch.float32) + 0.5) / size
-    return 2 * (offset.unsqueeze(1) + crop * centre) - 1
+    return 2 * (offset.unsqueeze(1) + side.unsqueeze(1) * centre) - 1
 
 
 def with_contrast(images: Tensor, factor: Tensor) -> Tensor:

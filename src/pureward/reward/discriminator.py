@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """D_θ and its update by either branch of Algorithm 1."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -93,8 +93,7 @@ class Discriminator:
         self.risk = risk
         self.device = torch.device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
-        network = replace(config.network, seen=config.augment.seen)
-        self.network = seeded_network(network, seed, self.device)
+        self.network = seeded_network(config.network, seed, self.device)
         self.optimizer = adam(self.network.parameters(), config.learning_rate, self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.prior = torch.tensor(config.prior, device=self.device)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.reward.augment import AugmentConfig, AugmentDraw, apply, augment, middle
+from pureward.reward.augment import AugmentConfig, augment
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.trust import agrees
 
@@ -22,10 +22,8 @@ Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
 
 
 def logits(network: ResidualCNN, frames: Tensor, arithmetic: Arithmetic = "auto") -> Tensor:
-    """Return one float32 number per sample of uint8 frames as stored, or of their middle."""
-    seen = network.config.seen
-    drawn = None if seen == 1 else middle(len(frames), seen, frames.device)
-    return _logits(network, frames, _undistorted(seen), drawn, None, arithmetic)
+    """Return one float32 number per sample of uint8 frames as stored."""
+    return distorted_logits(network, frames, AugmentConfig.off(), None, arithmetic)
 
 
 def distorted_logits(
@@ -44,34 +42,14 @@ def distorted_logits(
         generator: of distortions and dropout.
         arithmetic: "auto" for the fastest that covers this network on this device.
     """
-    return _logits(network, frames, config, None, generator, arithmetic)
-
-
-@lru_cache(maxsize=16)
-def _undistorted(seen: float) -> AugmentConfig:
-    return AugmentConfig.only(crop=seen)
-
-
-def _logits(
-    network: ResidualCNN,
-    frames: Tensor,
-    config: AugmentConfig,
-    drawn: AugmentDraw | None,
-    generator: torch.Generator | None,
-    arithmetic: Arithmetic,
-) -> Tensor:
     network.check_frames(frames)
     chosen = resolved(arithmetic, network.config, frames.device)
     if chosen == "fused":
         from pureward.reward.fused.path import distorted_output
 
-        return distorted_output(network, frames, config, generator, drawn)
-    if drawn is not None:
-        inputs = apply(frames, drawn, config)
-    elif config.distorts:
-        inputs = augment(frames, config, generator)
-    else:
-        inputs = frames
+        return distorted_output(network, frames, config, generator)
+    untouched = config == AugmentConfig.off()
+    inputs = frames if untouched else augment(frames, config, generator)
     with torch.autocast("cuda", torch.bfloat16, enabled=chosen == "bfloat16"):
         features = network.embed(inputs)
     return network.read_out(features, generator)

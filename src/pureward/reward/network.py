@@ -36,8 +36,6 @@ class NetworkConfig:
     """Residual blocks of each stage (Table 3)."""
     dropout: float = 0.5
     """Share of the last features dropped in training (Table 3 keeps 0.5)."""
-    seen: float = 1.0
-    """Side of the middle of a frame that is scored; what learns sets it by `AugmentConfig.view`."""
 
     def __post_init__(self) -> None:
         """Refuse shapes the network cannot be built for."""
@@ -55,8 +53,6 @@ class NetworkConfig:
             raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout must lie in [0, 1), got {self.dropout}; the paper has 0.5")
-        if not 0.1 <= self.seen <= 1:
-            raise InputError(f"seen must lie in [0.1, 1], got {self.seen}; 1 is the whole frame")
         self._check_sides()
 
     def _check_sides(self) -> None:

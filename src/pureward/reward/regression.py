@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -103,8 +103,7 @@ class RewardModel:
         self.device = torch.device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         seeds = [seed * config.members + member for member in range(config.members)]
-        network = replace(config.network, seen=config.augment.seen)
-        self.networks = [seeded_network(network, s, self.device) for s in seeds]
+        self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
         self.optimizers = [
             adam(network.parameters(), config.learning_rate, self.device, changing=config.decay)
             for network in self.networks

@@ -119,10 +119,7 @@ def _read_spec(path: Path) -> RewardSpec:
             "use the version of pureward that wrote it"
         )
     config.setdefault("level", 0.0)  # rewards from before gates had one
-    shape = config.pop("network", None)
-    if isinstance(shape, dict):
-        shape.setdefault("seen", 1.0)  # and from before a frame's middle could be scored
-    network = _checked_fields(path, NetworkConfig, shape)
+    network = _checked_fields(path, NetworkConfig, config.pop("network", None))
     network["stage_channels"] = tuple(network["stage_channels"])
     rest = _checked_fields(path, RewardSpec, config | {"network": NetworkConfig(**network)})
     return RewardSpec(**rest)

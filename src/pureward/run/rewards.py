@@ -236,10 +236,7 @@ def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
 def _network(config: RunConfig, replay: Replay) -> NetworkConfig:
     channels, height, width = replay.layout.frame_shape or (3, 64, 64)
     stacked = config.replay.frame_stack * channels
-    seen = method_named(config.method).augmentation(config.reward.augment).seen
-    return replace(
-        config.reward.network, frame_channels=stacked, height=height, width=width, seen=seen
-    )
+    return replace(config.reward.network, frame_channels=stacked, height=height, width=width)
 
 
 def _reward_model(config: RunConfig, network: NetworkConfig, device: torch.device) -> RewardModel:

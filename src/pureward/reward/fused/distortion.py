@@ -40,7 +40,6 @@ def _colours(
     pixel,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-    CROP: tl.constexpr,
     MOVE: tl.constexpr,
     BRIGHTEN: tl.constexpr,
 ):
@@ -50,8 +49,9 @@ def _colours(
     column = pixel % WIDTH
     if MOVE:
         column = tl.where(tl.load(parameter) > 0.5, WIDTH - 1 - column, column)
-        y = tl.load(parameter + 1) * HEIGHT + (row.to(tl.float32) + 0.5) * CROP - 0.5
-        x = tl.load(parameter + 2) * WIDTH + (column.to(tl.float32) + 0.5) * CROP - 0.5
+        side = tl.load(parameter + 7)
+        y = tl.load(parameter + 1) * HEIGHT + (row.to(tl.float32) + 0.5) * side - 0.5
+        x = tl.load(parameter + 2) * WIDTH + (column.to(tl.float32) + 0.5) * side - 0.5
         y = tl.minimum(tl.maximum(y, 0.0), HEIGHT - 1.0)
         x = tl.minimum(tl.maximum(x, 0.0), WIDTH - 1.0)
         row, column = y.to(tl.int32), x.to(tl.int32)
@@ -99,7 +99,6 @@ def distort(
     SLOTS: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-    CROP: tl.constexpr,
     NOISE: tl.constexpr,
     MOVE: tl.constexpr,
     BRIGHTEN: tl.constexpr,
@@ -112,15 +111,13 @@ def distort(
     sample, image = tl.program_id(0), tl.program_id(1)
     frame = frames + (sample.to(tl.int64) * IMAGES + image) * (3 * area)
     out = target + (sample.to(tl.int64) * area * SLOTS + image) * 4
-    parameter = parameters + sample * 7
+    parameter = parameters + sample * 8
     grey = 0.0
     if CONTRAST and image < IMAGES:
         total = tl.zeros((BLOCK,), tl.float32)
         for start in range(0, area, BLOCK):
             pixel = start + tl.arange(0, BLOCK)
-            red, green, blue = _colours(
-                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
-            )
+            red, green, blue = _colours(frame, parameter, pixel, HEIGHT, WIDTH, MOVE, BRIGHTEN)
             total += 0.299 * red + 0.587 * green + 0.114 * blue
         grey = tl.sum(total, 0) / area
     for start in range(0, area, BLOCK):
@@ -128,9 +125,7 @@ def distort(
         red = tl.zeros((BLOCK,), tl.float32)
         green, blue = red, red
         if image < IMAGES:
-            red, green, blue = _colours(
-                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
-            )
+            red, green, blue = _colours(frame, parameter, pixel, HEIGHT, WIDTH, MOVE, BRIGHTEN)
             if CONTRAST:
                 factor = tl.load(parameter + 4)
                 rest = grey * (1 - factor)
@@ -177,7 +172,7 @@ def distorted(
     distort[(batch, slots)](
         frames, parameters, seed, target,
         IMAGES=images, SLOTS=slots, HEIGHT=height, WIDTH=width,
-        CROP=config.crop, NOISE=config.noise, MOVE=config.flip or config.crop < 1,
+        NOISE=config.noise, MOVE=config.flip or config.crop < 1,
         BRIGHTEN=config.brightness > 0, CONTRAST=config.contrast != (1.0, 1.0),
         RECOLOUR=config.saturation != (1.0, 1.0) or config.hue > 0,
         BLOCK=BLOCK, num_warps=WARPS,
