@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pureward.errors import InputError
-from pureward.sim.camera import Cameras
+from pureward.sim.camera import Cameras, tile_order
 from pureward.sim.mujoco_cpu import CpuEngine
 from pureward.sim.mujoco_warp import WarpEngine
 from pureward.tasks import TASKS
@@ -74,3 +74,11 @@ def test_shadows_darken():
 def test_an_unknown_camera_is_named():
     with pytest.raises(InputError, match=r"unknown camera 'top'; the model has \['side', 'back'\]"):
         Cameras(fallen(1), ("top",))
+
+
+def test_rays_are_cast_tile_by_tile():
+    order = tile_order(16, torch.device("cpu"))
+    assert order[:16].tolist() == [*range(8), *range(16, 24)]  # two rows of the first tile
+    assert order[32:40].tolist() == list(range(8, 16))  # the tile beside it
+    assert order.sort().values.tolist() == list(range(256))
+    assert len(tile_order(42, torch.device("cpu")).unique()) == 42 * 42  # tiles of 2 × 2

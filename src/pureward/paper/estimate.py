@@ -47,13 +47,13 @@ RATES: dict[tuple[str, str, str], Rate] = {
     ),
     ("walker", "gated", _H200): Rate(steps_per_second=18_500, source="results/paper, nine at once"),
     ("lift", "imitation", _H200): Rate(
-        steps_per_second=7_000, source="results/jaco/notes.md, five at once"
+        steps_per_second=7_000, source="results/jaco/notes.md, five of 256 worlds"
     ),
     ("lift", "regression", _H200): Rate(
-        steps_per_second=7_300, source="results/jaco/notes.md, five at once"
+        steps_per_second=7_300, source="results/jaco/notes.md, five of 256 worlds"
     ),
     ("lift", "gated", _H200): Rate(
-        steps_per_second=6_400, source="results/jaco/notes.md, five at once"
+        steps_per_second=6_400, source="results/jaco/notes.md, five of 256 worlds"
     ),
     ("lift", "truth", _H200): Rate(
         steps_per_second=36_000, source="results/jaco/experts.json, nine at once"

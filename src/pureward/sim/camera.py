@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batched cameras: MuJoCo Warp's ray caster on either device, uint8 frames out."""
 
+import math
+
 import mujoco
 import mujoco_warp as mjw
 import torch
@@ -17,6 +19,8 @@ _POSES = ("geom_xpos", "geom_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light
 
 # Warp packs a pixel as 0xAARRGGBB; in memory (little-endian) that is B, G, R, A.
 _RED_GREEN_BLUE = (2, 1, 0)
+
+_TILE = (4, 8)  # rows and columns
 
 
 class Cameras:
@@ -52,12 +56,14 @@ class Cameras:
                 self._copies: list[tuple[Tensor, Tensor]] = []
             else:
                 self._model, self._data, self._copies = _mirror(engine)
-        packed = wp.to_torch(self._context.rgb_data).view(torch.uint8)
-        pixels = packed.view(engine.worlds, len(names), size, size, 4)
-        self._channels = [
-            (self.frames.view(engine.worlds, len(names), 3, size, size)[:, :, to], pixels[..., at])
-            for to, at in enumerate(_RED_GREEN_BLUE)
-        ]
+        order = tile_order(size, engine.device)
+        for rays in (self._context.ray, self._context.ray_offset):
+            cast = wp.to_torch(rays).view(len(names), size * size, 3)
+            cast.copy_(cast[:, order])
+        self._place = order.argsort()  # of each pixel among the rays
+        packed = wp.to_torch(self._context.rgb_data).view(torch.int32)
+        self._cast = packed.view(engine.worlds, len(names), size * size)
+        self._pixels = torch.empty_like(self._cast)
         self._draw = Captured(self._draw_all, engine.device, Workspace(engine.device))
 
     def render(self) -> Tensor:
@@ -74,8 +80,24 @@ class Cameras:
         with wp.ScopedDevice(self._data.qpos.device):
             mjw.refit_bvh(self._model, self._data, self._context)
             mjw.render(self._model, self._data, self._context)
-        for frame, pixels in self._channels:
-            frame.copy_(pixels)
+        torch.index_select(self._cast, 2, self._place, out=self._pixels)
+        worlds, cameras, area = self._pixels.shape
+        frames = self.frames.view(worlds, cameras, 3, area)
+        colours = self._pixels.view(torch.uint8).view(worlds, cameras, area, 4)
+        for to, at in enumerate(_RED_GREEN_BLUE):
+            frames[:, :, to].copy_(colours[..., at])
+
+
+def tile_order(size: int, device: torch.device) -> Tensor:
+    """The pixels of a square image tile by tile, (size²,), each as row · size + column.
+
+    Rays that are cast together should meet the same things. Threads of a warp take 32
+    successive rays: a tile's see less of the scene than those of half a row.
+    """
+    rows, columns = (math.gcd(size, side) for side in _TILE)
+    raster = torch.arange(size * size, device=device)
+    tiles = raster.view(size // rows, rows, size // columns, columns)
+    return tiles.transpose(1, 2).reshape(-1)
 
 
 def _mirror(engine: CpuEngine) -> tuple[mjw.Model, mjw.Data, list[tuple[Tensor, Tensor]]]:
