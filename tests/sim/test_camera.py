@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pureward.errors import InputError
+from pureward.sim import camera
 from pureward.sim.camera import Cameras, tile_order
 from pureward.sim.mujoco_cpu import CpuEngine
 from pureward.sim.mujoco_warp import WarpEngine
@@ -82,3 +83,10 @@ def test_rays_are_cast_tile_by_tile():
     assert order[32:40].tolist() == list(range(8, 16))  # the tile beside it
     assert order.sort().values.tolist() == list(range(256))
     assert len(tile_order(42, torch.device("cpu")).unique()) == 42 * 42  # tiles of 2 × 2
+
+
+def test_the_order_of_rays_does_not_show(monkeypatch):
+    engine = fallen(2)
+    tiles = Cameras(engine, ("side", "back")).render().clone()
+    monkeypatch.setattr(camera, "tile_order", lambda size, _: torch.arange(size * size))
+    assert torch.equal(Cameras(engine, ("side", "back")).render(), tiles)
