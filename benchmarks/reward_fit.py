@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stack", type=int, default=1, help="consecutive frames in a sample")
     parser.add_argument("--every", type=int, default=1, help="take one frame in so many")
     parser.add_argument(
-        "--fit", nargs="+", default=["rate=1e-4"], help="rate, batch, passes, decay"
+        "--fit", nargs="+", default=["rate=1e-4"], help="rate, batch, passes, decay, spread"
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers")
@@ -102,7 +102,6 @@ def fitted(text: str, data: dict[str, Frames], device: str) -> dict[str, object]
 def main() -> None:
     """Fit all that is asked for; print and write what came of it."""
     args = arguments()
-    torch.manual_seed(0)
     data = {split: loaded(args, split) for split in (TRAIN, HELD_OUT, FAILURE)}
     found = {
         **made_with(torch.device(args.device)),

@@ -50,10 +50,10 @@ RATES: dict[tuple[str, str, str], Rate] = {
         steps_per_second=7_000, source="results/jaco/notes.md, five of 256 worlds"
     ),
     ("lift", "regression", _H200): Rate(
-        steps_per_second=7_300, source="results/jaco/notes.md, five of 256 worlds"
+        steps_per_second=6_500, source="results/jaco/notes.md, five of 256 worlds"
     ),
     ("lift", "gated", _H200): Rate(
-        steps_per_second=6_400, source="results/jaco/notes.md, five of 256 worlds"
+        steps_per_second=5_800, source="results/jaco/notes.md, five of 256 worlds"
     ),
     ("lift", "truth", _H200): Rate(
         steps_per_second=36_000, source="results/jaco/experts.json, nine at once"

@@ -72,7 +72,9 @@ def _fact(value: Any) -> str:
     """A number, or what a list holds, for people."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {one}" for name, one in value.items())
-    return "; ".join(map(_fact, value)) or "none" if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return "; ".join(map(_fact, value)) or "none"
+    return str(value)
 
 
 def _row(results: Results, group: Group, folder: Path) -> dict[str, Any]:

@@ -151,6 +151,7 @@ class RewardModel:
 
     def update(self, frames: Tensor, rewards: Tensor) -> dict[str, Tensor]:
         """Take one step of every member on newly annotated frames; metrics are detached."""
+        frames = frames.to(self.device, non_blocking=True)
         rewards = rewards.to(self.device, torch.float32)
         self.lowest = torch.minimum(self.lowest, rewards.min())
         errors = [self._step(member, frames, rewards) for member in range(self.config.members)]
@@ -178,11 +179,7 @@ class RewardModel:
         network, optimizer = self.networks[member], self.optimizers[member]
         network.train()
         predicted = distorted_logits(
-            network,
-            frames.to(self.device, non_blocking=True),
-            self.config.augment,
-            self.generators[member],
-            self.arithmetic,
+            network, frames, self.config.augment, self.generators[member], self.arithmetic
         )
         error = F.mse_loss(predicted, rewards)
         optimizer.zero_grad(set_to_none=True)

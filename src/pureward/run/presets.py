@@ -192,6 +192,7 @@ _FAST_PRIORS = {
 # What was measured to help (results/walker/notes.md). D that remembers all the agent ever did
 # does not forget failures once the replay holds none. A gate at D > ½ stays open or shut for
 # minutes; one of a share cannot, and positives that are good frames let a good policy through.
+# Lift and stack have the same, untried there.
 _SOFT_GATE: dict[str, Any] = {
     "gate": "soft",
     "level": "share",
