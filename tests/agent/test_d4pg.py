@@ -240,6 +240,19 @@ def test_the_normaliser_knows_mean_and_spread_of_all_it_saw():
     torch.testing.assert_close(normal.std(dim=0, correction=0), torch.ones(2), atol=1e-3, rtol=0)
 
 
+def test_one_that_flew_away_does_not_hide_where_the_others_are():
+    rng = torch.Generator().manual_seed(0)
+    normaliser = Normaliser(1)
+    normaliser.observe(torch.randn(20_000, 1, generator=rng))
+    for _ in range(100):
+        states = torch.randn(1000, 1, generator=rng)
+        states[0] = 1e4
+        normaliser.observe(states)
+    # 100 of 120,000 at ten spreads: a variance of 1 + 100/1200, and the mean moved by 0.008.
+    assert (normaliser.squares / normaliser.count).item() == pytest.approx(1.09, abs=0.02)
+    assert normaliser.mean.item() == pytest.approx(0.0, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

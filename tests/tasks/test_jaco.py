@@ -116,6 +116,19 @@ def test_observations_show_the_state():
     torch.testing.assert_close(frame @ seen[1:].T, state.xmat[1, layout.RED, :, :2], **near)
 
 
+def test_a_banana_that_flew_away_is_seen_out_of_reach_and_no_farther():
+    env = pureward.make("lift", 2, "cpu", seed=4)
+    far = env.engine.state.qpos.clone()
+    free = MODEL.body_jntadr[layout.BANANA]
+    start = MODEL.jnt_qposadr[free]
+    far[1, start : start + 3] = torch.tensor([300.0, -40.0, 900.0])
+    env.engine.state.qpos.copy_(far)
+    env.engine.refresh()
+    seen = LIFT.observe(env.engine.state)[1, -9:-6]
+    assert seen.abs().tolist() == [2.0] * 3
+    assert LIFT.reward(env.engine.state)[1] == 0.0
+
+
 def _site(env, world: int, name: str) -> np.ndarray:
     data = mujoco.MjData(env.engine.model)
     data.qpos[:] = env.engine.state.qpos[world].numpy()

@@ -6,6 +6,9 @@ from torch import Tensor, nn
 
 # Normalised states are kept this close: one outlier must not blow up a network.
 FARTHEST = 10.0
+# Nor may it count for more in the spread, once so many states have told how wide that is: a block
+# that flies out of the room would leave the policy blind to where all others lie.
+_TRUSTED = 10_000
 _SMALLEST_SPREAD = 1e-2
 
 
@@ -30,8 +33,9 @@ class Normaliser(nn.Module):
     @torch.no_grad()
     def observe(self, state: Tensor) -> None:
         """Take account of states (batch, state size), by Chan's parallel variance."""
-        state = state.double()
         number = len(state)
+        reach = torch.where(self.count >= _TRUSTED, FARTHEST / self.scale, torch.inf)
+        state = state.clamp(self.shift - reach, self.shift + reach).double()
         mean = state.mean(dim=0)
         total = self.count + number
         away = mean - self.mean

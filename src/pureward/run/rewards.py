@@ -214,7 +214,8 @@ class LearnedRunReward(RunReward):
             memory=_memory(self._config, discriminator.config.network, self._replay.device),
             memory_share=settings.memory_share,
             batch=settings.batch,
-            follower=learned if settings.level == "share" else None,
+            learned=learned,
+            level=settings.level,
         )
 
     def _labels(self) -> Labels:

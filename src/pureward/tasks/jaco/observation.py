@@ -35,6 +35,8 @@ OBSERVED = {
 # Contacts come and go within a step of 10 ms, so forces have spikes. Beyond these (newtons and
 # newton metres) they are squashed, which keeps a blow from hiding what a touch looks like.
 _LOUD = 50.0
+# Metres. A block pressed between fingers may be shot out of the tray and fly for seconds.
+_OUT_OF_REACH = 2.0
 
 
 def observe(state: State) -> Tensor:
@@ -59,6 +61,6 @@ def _poses_from_hand(state: State) -> Tensor:
     objects = slice(OBJECT_BODIES[0], OBJECT_BODIES[-1] + 1)
     to_hand = state.xmat[:, HAND_BODY].transpose(1, 2)[:, None]
     away = state.xpos[:, objects] - state.site_xpos[:, PINCH_SITE, None]
-    position = to_hand @ away[..., None]
+    position = (to_hand @ away[..., None]).clamp(-_OUT_OF_REACH, _OUT_OF_REACH)
     orientation = to_hand @ state.xmat[:, objects, :, :2]
     return torch.cat([position, orientation], dim=-1).transpose(2, 3).flatten(1)
