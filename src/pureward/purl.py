@@ -28,7 +28,7 @@ from pureward.data.windows import Windows
 from pureward.errors import InputError
 from pureward.relabel import Labels
 from pureward.reward.augment import AugmentConfig
-from pureward.reward.compose import LEVELS, Gate, Level, prior_level, share_level
+from pureward.reward.compose import LEVELS, Gate, Level
 from pureward.reward.discriminator import Discriminator
 from pureward.reward.learned import LearnedReward
 from pureward.reward.network import NetworkConfig
@@ -55,13 +55,16 @@ class PurlConfig:
     """β, how far below zero a minibatch may bring the negative risk (Table 2)."""
     loss: Loss = "logistic"
     """Loss of D: "logistic" as in the paper, or the bounded "sigmoid"."""
+    even: bool = False
+    """Count successes and failures alike in D's risk, which the paper's does at η = ½ only. With a
+    small η it hears next to nothing of successes else."""
     ceiling: float = 1.0
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
     gate: Gate = "hard"
     """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
     level: Level = "half"
-    """What counts as D = ½ in a reward: "half" as in the paper, "prior" for D = η, "share" for the
-    D that a share η of the unlabeled frames is above."""
+    """What counts as D = ½ in a reward: "half" as in the paper, "share" for the D that a share η of
+    the unlabeled frames is above."""
     labels: Literal["fresh", "cached"] = "fresh"
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024
@@ -121,10 +124,8 @@ class Adversary:
     """Share of the unlabeled frames that are taken from it."""
     batch: int = 256
     """Frames of each kind in an update."""
-    learned: LearnedReward | None = None
-    """The reward that D is part of, where its level is not that of D = ½."""
-    level: Level = "half"
-    """What its level follows."""
+    follower: LearnedReward | None = None
+    """The reward, where its level follows what D makes of unlabeled frames."""
 
 
 class Purl:
@@ -186,19 +187,10 @@ class Purl:
         known = self.adversary.failures
         failures = None if known is None else known.sample(batch, rng)
         metrics = self.adversary.discriminator.update(positive, unlabeled, failures)
-        self._follow(self.adversary, unlabeled)
-        return metrics
-
-    def _follow(self, adversary: Adversary, unlabeled: Tensor) -> None:
-        """Let the reward's level follow D and η."""
-        learned, prior = adversary.learned, adversary.discriminator.prior
-        if learned is None or adversary.level == "half":
-            return
-        if adversary.level == "prior":
-            learned.follow(prior_level(prior))
-        else:
+        if self.adversary.follower is not None:
             # Scored again: the update saw them distorted, and without half of their features.
-            learned.follow(share_level(learned.success_logits(unlabeled), prior))
+            self.adversary.follower.follow(unlabeled, self.adversary.discriminator.prior)
+        return metrics
 
     def unlabeled(self, count: int) -> Tensor:
         """Draw frames of the agent: of the replay, and of all that was before it."""

@@ -14,7 +14,6 @@ from pureward.reward.compose import (
     ensemble_minimum,
     gated_reward,
     imitation_reward,
-    prior_level,
     share_level,
 )
 
@@ -60,16 +59,6 @@ def test_soft_share_gate_by_hand():
     assert level == 7.0
     paid = gated_reward(logits - level, predicted, gate="soft")
     assert paid.tolist() == pytest.approx([0.6, 0.4, 0.1])
-
-
-def test_a_reward_counted_from_the_prior_by_hand():
-    # η = ¼: the odds of D = ½ are 1, three times those of η; at D = η a frame tells nothing.
-    level = prior_level(torch.tensor(0.25))
-    assert level == pytest.approx(-LN3)
-    paid = imitation_reward(torch.tensor([0.0, -LN3]) - level, ceiling=3.0)
-    assert paid.tolist() == pytest.approx([log(4), log(2)])
-    assert prior_level(torch.tensor(0.5)) == 0.0
-    assert prior_level(torch.tensor([0.0, 1.0])).isfinite().all()
 
 
 @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.floats(-50.0, 50.0))

@@ -155,14 +155,16 @@ def test_dropout_follows_the_seed():
 @pytest.mark.parametrize("loss", ["logistic", "sigmoid"])
 @pytest.mark.parametrize("kind", [pn, upu, nnpu])
 @pytest.mark.parametrize("shift", [-3.0, 0.0, 30.0])
-def test_risk_equals_the_plain_one(kind, loss, shift):
+@pytest.mark.parametrize("even", [False, True])
+def test_risk_equals_the_plain_one(kind, loss, shift, even):
     """A large shift makes the discriminator win, so that the negative part is violated."""
     rng = torch.Generator().manual_seed(1)
     logits = torch.randn(12, generator=rng).to(DEVICE)
     logits[:5] += shift
     logits[5:] -= shift
     logits.requires_grad_()
-    settings = {"prior": torch.tensor(0.3, device=DEVICE), "slack": 0.1, "step_back": 0.7}
+    prior = torch.tensor(0.3, device=DEVICE)
+    settings = {"prior": prior, "slack": 0.1, "step_back": 0.7, "even": even}
     result = kind(logits[:5], logits[5:], loss=loss, **settings)
     (expected,) = torch.autograd.grad(result.objective, logits)
     metrics, gradient = risk.differentiated(kind, logits.detach(), 5, loss=loss, **settings)

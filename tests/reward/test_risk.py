@@ -97,6 +97,26 @@ def test_nnpu_slack_keeps_a_small_violation_in_the_first_branch():
     assert numbers(result) == pytest.approx(expected)
 
 
+def test_even_risks_by_hand():
+    """η = 0.2: successes count ½, and the failures of the unlabeled ½ as well, not 0.8."""
+    positive = 0.5 * (LN43 + LN2) / 2
+    unmixed = (LN2 + 2 * LN43) / 3 - 0.2 * (LN4 + LN2) / 2
+    assert unmixed > 0
+    negative = 0.5 / 0.8 * unmixed
+    expected = [positive + negative, positive + negative, positive, negative, 0]
+    for function in (risk.upu, risk.nnpu):
+        result = function(positives(), unlabeled(), prior=0.2, even=True)
+        assert numbers(result) == pytest.approx(expected)
+
+
+def test_the_violated_branch_of_an_even_risk_by_hand():
+    """η = 0.8: what is left of the unlabeled is below zero and counts 0.5/0.2."""
+    negative = 2.5 * ((LN2 + 2 * LN43) / 3 - 0.8 * (LN4 + LN2) / 2)
+    result = risk.nnpu(positives(), unlabeled(), prior=0.8, step_back=0.5, even=True)
+    positive = 0.5 * (LN43 + LN2) / 2
+    assert numbers(result) == pytest.approx([positive, -0.5 * negative, positive, negative, 1])
+
+
 @pytest.mark.parametrize(("prior", "violated"), [(0.5, False), (0.8, True)])
 def test_nnpu_sigmoid_loss_by_hand(prior: float, violated: bool):
     positive, negative = prior * 3 / 8, 1 / 3 - prior * 5 / 8
@@ -131,10 +151,11 @@ def test_gradients_by_hand():
 @pytest.mark.parametrize("function", RISKS)
 @pytest.mark.parametrize("loss", ["logistic", "sigmoid"])
 @pytest.mark.parametrize("prior", [0.2, 0.9])
-def test_gradcheck(function, loss, prior):
+@pytest.mark.parametrize("even", [False, True])
+def test_gradcheck(function, loss, prior, even):
     p, u = positives(grad=True), unlabeled(grad=True)
     assert torch.autograd.gradcheck(
-        lambda p, u: function(p, u, prior=prior, loss=loss).objective, (p, u)
+        lambda p, u: function(p, u, prior=prior, loss=loss, even=even).objective, (p, u)
     )
 
 
@@ -233,6 +254,17 @@ def test_prior_to_zero_leaves_the_negative_risk(p, u, loss):
     for function in RISKS:
         value = function(logits(*p), logits(*u), prior=1e-9, loss=loss).value
         assert float(value) == pytest.approx(float(risk.label_risk(logits(*u), 0, loss)), abs=1e-7)
+
+
+@given(batch, batch, losses)
+def test_an_even_risk_is_the_papers_at_one_half_and_gails_at_none(p, u, loss):
+    p, u = logits(*p), logits(*u)
+    for function in RISKS:
+        even = numbers(function(p, u, prior=0.5, loss=loss, even=True))
+        assert even == pytest.approx(numbers(function(p, u, prior=0.5, loss=loss)))
+        nobody = function(p, u, prior=1e-9, loss=loss, even=True).objective
+        gail = risk.pn(p, u, prior=0.5, loss=loss).objective
+        assert float(nobody) == pytest.approx(float(gail), abs=1e-7)
 
 
 @given(batch, losses)

@@ -119,7 +119,7 @@ def test_the_poison_does_reach_the_method_that_may_see_the_reward(tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("method", "level"), [("nn-pugail", "half"), ("nn-pugail", "prior"), ("nn-purl", "share")]
+    ("method", "level"), [("nn-pugail", "half"), ("nn-pugail", "share"), ("nn-purl", "share")]
 )
 def test_a_resumed_run_is_the_same_bit_for_bit(method, level, data, tmp_path):
     # A schedule would see another end of the run; η is fixed here.

@@ -12,11 +12,10 @@ from pureward.errors import InputError
 Gate = Literal["hard", "soft"]
 GATES = get_args(Gate)
 
-# What D's logits are counted from, in either kind of reward: D = ½ as in the paper, D = η, or the D
-# that a share η of the unlabeled frames is above.
-Level = Literal["half", "prior", "share"]
+# What D's logits are counted from, in either kind of reward: D = ½ as in the paper, or the D that a
+# share η of the unlabeled frames is above.
+Level = Literal["half", "share"]
 LEVELS = get_args(Level)
-_LEAST_PRIOR = 1e-3  # of η, and of 1 − η
 
 
 def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
@@ -73,17 +72,6 @@ def share_level(unlabeled_logits: Tensor, prior: Tensor) -> Tensor:
     ranked = unlabeled_logits.flatten().sort().values
     place = ((1.0 - prior) * (len(ranked) - 1)).long()
     return ranked.index_select(0, place.view(1)).squeeze(0)
-
-
-def prior_level(prior: Tensor) -> Tensor:
-    """Return the logit of D = η, ().
-
-    D is how likely a frame is a success when a share η of all frames are. Counted from η its
-    logit is log p(frame | success) − log p(frame | failure), which is 0 where a frame tells
-    nothing. At η = ½ this is D = ½, as in the paper; where successes are rare a frame may
-    speak for one, and be worth a reward, though D is far below ½.
-    """
-    return prior.logit(eps=_LEAST_PRIOR)
 
 
 def ensemble_minimum(predictions: Tensor) -> Tensor:

@@ -51,6 +51,8 @@ class DiscriminatorConfig:
     """γ, the weight of the ascent when it falls lower still."""
     loss: Loss = "logistic"
     """"logistic" as in the paper, or the bounded "sigmoid"."""
+    even: bool = False
+    """Whether successes and failures count alike in the risk, whatever η."""
     failure_weight: float = 0.2
     """ρ, how much of the failure part known failures make up, where there are any."""
     mixup_weight: float = 0.03
@@ -165,6 +167,7 @@ class Discriminator:
             "slack": self.config.slack,
             "step_back": self.config.step_back,
             "loss": self.config.loss,
+            "even": self.config.even,
         }
         if self.risk is nnpnu:
             settings["failure_weight"] = self.config.failure_weight

@@ -6,7 +6,15 @@ from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.reward.resample import Sample
-from pureward.reward.risk import Loss, Risk, checked, checked_logits, detached, label_risk
+from pureward.reward.risk import (
+    Loss,
+    Risk,
+    checked,
+    checked_logits,
+    class_weights,
+    detached,
+    label_risk,
+)
 
 
 def nnpnu(
@@ -19,6 +27,7 @@ def nnpnu(
     slack: float = 0.0,
     step_back: float = 1.0,
     loss: Loss = "logistic",
+    even: bool = False,
 ) -> Risk:
     """Non-negative risk with known failures N: η·R¹(P) + ρ(1−η)·R⁰(N) + max(−β, B).
 
@@ -37,6 +46,7 @@ def nnpnu(
         slack: β.
         step_back: γ.
         loss: "logistic" or "sigmoid".
+        even: whether successes and failures count alike.
     """
     p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
     if failure_logits is None:
@@ -44,9 +54,11 @@ def nnpnu(
     n = checked_logits("failure", failure_logits)
     if not isinstance(failure_weight, Tensor) and not 0 <= failure_weight <= 1:
         raise InputError(f"failure_weight must lie in [0, 1], got {failure_weight}; try 0.2")
-    positive = prior * label_risk(p, 1, loss)
-    known = failure_weight * (1 - prior) * label_risk(n, 0, loss)
-    hidden = (1 - failure_weight) * (label_risk(u, 0, loss) - prior * label_risk(p, 0, loss))
+    successes, failures = class_weights(prior, even)
+    positive = successes * label_risk(p, 1, loss)
+    known = failures * failure_weight * (1 - prior) * label_risk(n, 0, loss)
+    unmixed = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
+    hidden = failures * (1 - failure_weight) * unmixed
     violated = hidden < -slack
     value = positive + known + hidden.clamp(min=-slack)
     objective = torch.where(violated, -step_back * hidden, positive + known + hidden)

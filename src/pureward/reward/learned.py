@@ -16,6 +16,7 @@ from pureward.reward.compose import (
     ensemble_minimum,
     gated_reward,
     imitation_reward,
+    share_level,
 )
 from pureward.reward.engine import Arithmetic, logits, resolved
 from pureward.reward.network import NetworkConfig, ResidualCNN
@@ -150,8 +151,9 @@ class LearnedReward:
         return gated_reward(scores[0], scores[1], lowest=self.spec.lowest, gate=self.spec.gate)
 
     @torch.no_grad()
-    def follow(self, level: Tensor) -> None:
-        """Move the level towards this one."""
+    def follow(self, unlabeled_frames: Tensor, prior: Tensor) -> None:
+        """Move the level towards the one that a share η of these frames of the agent is above."""
+        level = share_level(self.success_logits(unlabeled_frames), prior)
         self.level.lerp_(level.float(), _PACE)
 
     @torch.no_grad()

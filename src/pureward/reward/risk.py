@@ -30,9 +30,10 @@ class Risk(NamedTuple):
     objective: Tensor
     """What to descend on; where it differs from `value`, the risk's docstring says why."""
     positive: Tensor
-    """The part for successes, η·R¹(P)."""
+    """The part for successes, η·R¹(P); ½·R¹(P) of an even risk."""
     negative: Tensor
-    """The part for failures, R⁰(U) − η·R⁰(P), or (1−η)·R⁰(U) where U counts as failures."""
+    """The part for failures, R⁰(U) − η·R⁰(P), or (1−η)·R⁰(U) where U counts as failures; of an
+    even risk ½ is in the place of 1−η, which both are a multiple of."""
     violated: Tensor
     """Whether the negative part fell below −β, which no true risk can."""
 
@@ -49,6 +50,7 @@ class RiskFunction(Protocol):
         slack: float = 0.0,
         step_back: float = 1.0,
         loss: Loss = "logistic",
+        even: bool = False,
     ) -> Risk:
         """Return the risk of one batch of positive and one of unlabeled logits, each 1-d."""
         ...
@@ -69,6 +71,7 @@ def pn(
     slack: float = 0.0,
     step_back: float = 1.0,
     loss: Loss = "logistic",
+    even: bool = False,
 ) -> Risk:
     """Positive-negative risk η·R¹(P) + (1−η)·R⁰(U), agent data taken as failures (Eq. 5).
 
@@ -78,8 +81,9 @@ def pn(
     since a sum of losses cannot be negative.
     """
     p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
-    positive = prior * label_risk(p, 1, loss)
-    negative = (1 - prior) * label_risk(u, 0, loss)
+    successes, failures = class_weights(prior, even)
+    positive = successes * label_risk(p, 1, loss)
+    negative = failures * (1 - prior) * label_risk(u, 0, loss)
     objective = positive + negative
     return detached(objective, objective, positive, negative, torch.zeros_like(negative).bool())
 
@@ -92,6 +96,7 @@ def upu(
     slack: float = 0.0,
     step_back: float = 1.0,
     loss: Loss = "logistic",
+    even: bool = False,
 ) -> Risk:
     """Unbiased PU risk η·R¹(P) + R⁰(U) − η·R⁰(P) (Eqs. 7, 8).
 
@@ -104,8 +109,9 @@ def upu(
     """
     p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
     p = p.clamp(max=CERTAIN)
-    positive = prior * label_risk(p, 1, loss)
-    negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
+    successes, failures = class_weights(prior, even)
+    positive = successes * label_risk(p, 1, loss)
+    negative = failures * (label_risk(u, 0, loss) - prior * label_risk(p, 0, loss))
     objective = positive + negative
     return detached(objective, objective, positive, negative, negative < -slack)
 
@@ -118,6 +124,7 @@ def nnpu(
     slack: float = 0.0,
     step_back: float = 1.0,
     loss: Loss = "logistic",
+    even: bool = False,
 ) -> Risk:
     """Non-negative PU risk η·R¹(P) + max(−β, R⁰(U) − η·R⁰(P)) (Eqs. 9, 10, 13).
 
@@ -134,14 +141,28 @@ def nnpu(
         slack: β ≥ 0, how far below zero a minibatch may bring the negative part.
         step_back: γ in (0, 1], the weight of the ascent; Algorithm 1 has 1.
         loss: the paper's "logistic" or the bounded "sigmoid".
+        even: whether successes and failures count alike, whatever η; see `class_weights`.
     """
     p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
-    positive = prior * label_risk(p, 1, loss)
-    negative = label_risk(u, 0, loss) - prior * label_risk(p, 0, loss)
+    successes, failures = class_weights(prior, even)
+    positive = successes * label_risk(p, 1, loss)
+    negative = failures * (label_risk(u, 0, loss) - prior * label_risk(p, 0, loss))
     violated = negative < -slack
     value = positive + negative.clamp(min=-slack)
     objective = torch.where(violated, -step_back * negative, positive + negative)
     return detached(value, objective, positive, negative, violated)
+
+
+def class_weights(prior: float | Tensor, even: bool) -> tuple[float | Tensor, float | Tensor]:
+    """Return what the parts for successes and for failures are multiplied by.
+
+    A risk is that of frames among which a share η are successes: positives count η, and what is
+    left of the unlabeled without them counts 1 − η. Where successes are rare, D then hears next
+    to nothing of what one looks like. An even risk is that of frames among which half are: the
+    same at η = ½, and for η → 0, where all unlabeled frames are failures, GAIL's. Its D is above
+    ½ where a frame is likelier to come of a success than of a failure.
+    """
+    return (0.5, 0.5 / (1 - prior)) if even else (prior, 1.0)
 
 
 def detached(

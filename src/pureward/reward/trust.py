@@ -101,8 +101,9 @@ def _with_gradient(network: ResidualCNN, frames: Tensor, output: Output) -> tupl
 def _risk_difference(device: torch.device, fused: DifferentiatedRisk) -> str:
     """What is wrong with the fused risks, or nothing."""
     # A discriminator that knows nothing, and one that is so sure that nnPU steps back.
-    for risk, loss, sureness in product((pn, upu, nnpu), get_args(Loss), (0.0, 8.0)):
-        error = _risk_error(risk, loss, sureness, device, fused)
+    kinds = product((pn, upu, nnpu), get_args(Loss), (0.0, 8.0), (False, True))
+    for risk, loss, sureness, even in kinds:
+        error = _risk_error(risk, loss, sureness, even, device, fused)
         if not error <= _LARGEST_RISK_ERROR:
             name = getattr(risk, "__name__", str(risk))
             return f"the {loss} {name} risk or its gradient is off by {error:.2g} of its size"
@@ -110,7 +111,12 @@ def _risk_difference(device: torch.device, fused: DifferentiatedRisk) -> str:
 
 
 def _risk_error(
-    risk: RiskFunction, loss: Loss, sureness: float, device: torch.device, fused: DifferentiatedRisk
+    risk: RiskFunction,
+    loss: Loss,
+    sureness: float,
+    even: bool,
+    device: torch.device,
+    fused: DifferentiatedRisk,
 ) -> float:
     """Largest error of a risk's members or of its gradient, as a share of the largest of them."""
     with torch.inference_mode(False), torch.enable_grad():
@@ -119,7 +125,7 @@ def _risk_error(
         logits[_POSITIVES:] -= sureness
         logits.requires_grad_()
         prior = torch.tensor(0.4, device=device)
-        settings = {"prior": prior, "slack": 0.05, "step_back": 0.5, "loss": loss}
+        settings = {"prior": prior, "slack": 0.05, "step_back": 0.5, "loss": loss, "even": even}
         exact = risk(logits[:_POSITIVES], logits[_POSITIVES:], **settings)
         (right_way,) = torch.autograd.grad(exact.objective, logits)
     metrics, way = fused(risk, logits.detach(), _POSITIVES, **settings)

@@ -43,13 +43,14 @@ def vpu(
     slack: float = 0.0,
     step_back: float = 1.0,
     loss: Loss = "logistic",
+    even: bool = False,
 ) -> Risk:
     """Variational PU risk log E_u[Φ] − E_p[log Φ] + λ·E[(log(μΦ_u + 1 − μ) − log Φ_μ)²].
 
     The first two parts are smallest where Φ is proportional to p_p/p_u. The third asks that
     Φ of a mixed frame be the mixture of Φ_u and 1, as if every positive were sure. `positive`
     is −E_p[log Φ] and `negative` is log E_u[Φ], which is below zero. `prior`, `slack`,
-    `step_back` and `loss` have no effect.
+    `step_back`, `loss` and `even` have no effect.
 
     Args:
         positive_logits: (n,) logits of demonstrations or annotated states.
@@ -61,6 +62,7 @@ def vpu(
         slack: no part of it can be violated.
         step_back: likewise.
         loss: it has its own.
+        even: its classes have no weights.
     """
     p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
     if mixed_logits is None or mixed_shares is None:

@@ -146,6 +146,7 @@ _LEARNED_ARM: dict[str, Any] = {
     "updates_per_step": 8,
     "batch": 1024,
     "replay": ReplayConfig(capacity=400_000),
+    "agent": replace(_FAST_AGENT, normalise=True, polyak=0.02),
     "reward": PurlConfig(
         updates=4,
         labels="cached",
@@ -154,7 +155,7 @@ _LEARNED_ARM: dict[str, Any] = {
         model=RewardModelConfig(learning_rate=1e-3, decay=True, batch_size=128, epochs=30),
     ),
     "log_every": 100_000,
-    "evaluate_every": 500_000,
+    "evaluate_every": 400_000,
     "evaluate_episodes": 100,
     "checkpoint_every": 1_000_000,
 }
@@ -172,7 +173,7 @@ _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
         "reward": PurlConfig(labels="cached", refreshed=1024),
     },
     ("lift", "paper"): {},
-    ("lift", "fast"): _LEARNED_ARM,
+    ("lift", "fast"): _LEARNED_ARM | {"env_steps": 2_000_000},
     ("stack", "paper"): {},
     ("stack", "fast"): _LEARNED_ARM,
     ("reach", "paper"): {},
@@ -202,9 +203,9 @@ _SOFT_GATE: dict[str, Any] = {
 _FAST_REWARDS: dict[tuple[str, str], dict[str, Any]] = {
     ("walker", "imitation"): {"memory": 100_000},
     ("walker", "gated"): _SOFT_GATE | {"memory": 100_000},
-    ("lift", "imitation"): {"memory": 50_000},
+    ("lift", "imitation"): {"memory": 50_000, "even": True},
     ("lift", "gated"): _SOFT_GATE | {"memory": 50_000},
-    ("stack", "imitation"): {"memory": 50_000},
+    ("stack", "imitation"): {"memory": 50_000, "even": True},
     ("stack", "gated"): _SOFT_GATE | {"memory": 50_000},
 }
 _FAST_AGENTS: dict[tuple[str, str], dict[str, Any]] = {

@@ -214,8 +214,7 @@ class LearnedRunReward(RunReward):
             memory=_memory(self._config, discriminator.config.network, self._replay.device),
             memory_share=settings.memory_share,
             batch=settings.batch,
-            learned=learned,
-            level=settings.level,
+            follower=learned if settings.level == "share" else None,
         )
 
     def _labels(self) -> Labels:
@@ -268,4 +267,5 @@ def _discriminator_config(
         learning_rate=settings.learning_rate,
         slack=settings.slack,
         loss=settings.loss,
+        even=settings.even,
     )

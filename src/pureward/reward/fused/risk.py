@@ -35,6 +35,7 @@ def risk_and_gradient(
     SIGMOID: tl.constexpr,
     SLACK: tl.constexpr,
     STEP_BACK: tl.constexpr,
+    EVEN: tl.constexpr,
     CERTAIN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -55,15 +56,20 @@ def risk_and_gradient(
         slope_one, slope_zero = success - 1, success
     of_positives = tl.where(i < POSITIVES, 1.0 / POSITIVES, 0.0)
     of_unlabeled = tl.where((i >= POSITIVES) & (i < SAMPLES), 1.0 / (SAMPLES - POSITIVES), 0.0)
-    positive = eta * tl.sum(of_positives * loss_one, 0)
+    successes, failures = eta, 1.0
+    if EVEN:
+        successes, failures = 0.5, 0.5 / (1 - eta)
+    positive = successes * tl.sum(of_positives * loss_one, 0)
     negative = tl.sum(of_unlabeled * loss_zero, 0)
-    by_logit = eta * of_positives * slope_one
+    by_logit = successes * of_positives * slope_one
     if KIND == 0:
         negative *= 1 - eta
         by_negative = (1 - eta) * of_unlabeled * slope_zero
     else:
         negative -= eta * tl.sum(of_positives * loss_zero, 0)
         by_negative = (of_unlabeled - eta * of_positives) * slope_zero
+    negative *= failures
+    by_negative *= failures
     violated = (negative < -SLACK) & (KIND > 0)
     value = positive + negative
     objective = value
@@ -92,6 +98,7 @@ def differentiated(
     slack: float,
     step_back: float,
     loss: Loss,
+    even: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the metrics of an update and the gradient of its objective by the logits.
 
@@ -103,6 +110,7 @@ def differentiated(
         slack: β.
         step_back: γ.
         loss: "logistic" or "sigmoid".
+        even: whether successes and failures count alike.
     """
     checked(logits[:positives], logits[positives:], prior, slack, step_back)
     check_loss(loss)
@@ -110,6 +118,6 @@ def differentiated(
     risk_and_gradient[(1,)](
         logits, prior, metrics, gradient, POSITIVES=positives, SAMPLES=len(logits),
         KIND=KINDS[risk], SIGMOID=loss == "sigmoid", SLACK=slack, STEP_BACK=step_back,
-        CERTAIN=CERTAIN, BLOCK=triton.next_power_of_2(len(logits)),
+        EVEN=even, CERTAIN=CERTAIN, BLOCK=triton.next_power_of_2(len(logits)),
     )  # fmt: skip
     return metrics, gradient
