@@ -1,7 +1,6 @@
 """Plans, budgets and estimates: numbers that can be worked out by hand."""
 
 import os
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,10 @@ from pureward.paper.figures import FIGURES
 from pureward.paper.plan import make_plan
 from pureward.paper.sweep import Budget, carry_out, local_executor
 from pureward.run.config import RunConfig
+from pureward.run.config_file import flat, to_json
 from pureward.run.presets import preset
 from pureward.work.processes import LocalProcesses
+from pureward.work.training import Training
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 
@@ -65,7 +66,16 @@ def test_every_figure_can_be_planned_for_every_task(name, task, tmp_path):
 
 def test_settings_of_a_figure_are_settings_of_a_run():
     named = {key for figure in FIGURES.values() for v in figure.variants for key in v.settings}
-    assert named <= {each.name for each in fields(RunConfig)}
+    assert named <= set(flat(to_json(RunConfig())))
+
+
+def test_a_sweep_of_priors_is_by_the_papers_risk(tmp_path):
+    made = plan("imitation-prior", tmp_path, tasks=("lift",))
+    runs = [step.config for step in made.steps if isinstance(step, Training) and step.after]
+    assert [run.prior for run in runs] == ["0.1", "0.3", "0.5", "0.7", "0.9"]
+    assert not any(run.reward.even for run in runs)
+    assert preset("lift", method="nn-pugail", demonstrations="FOLDER").reward.even
+    assert runs[0].out == str(tmp_path / "lift/nn-pugail-prior-0.1-even-False/seed-0")
 
 
 def test_claims_speak_of_lines_that_the_figure_has(tmp_path):
@@ -84,6 +94,7 @@ def test_a_budget_is_dealt_out_evenly():
     assert budget.for_run() == 32.0  # 40 s are left, but runs that are compared get the same
     clock[0] = 95.0
     assert budget.for_run() == 5.0
+    assert Budget(1000.0, runs=1, at_once=1, now=lambda: 0.0).for_run() == 940.0
 
 
 def test_budgets_and_counts_below_nothing_are_refused(tmp_path):

@@ -51,7 +51,8 @@ class Variant:
     """A line of a figure: a method, and settings on top of the task's preset."""
 
     method: str
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str | bool] = field(default_factory=dict)
+    """By their names on the command line, such as "prior" and "reward.even"."""
 
     @property
     def label(self) -> str:

@@ -29,12 +29,15 @@ SUPERVISED = ("prl", "prl-ensemble", "pnrl", "purl", "nn-purl")
 PRIORS = ("0.1", "0.3", "0.5", "0.7", "0.9")
 
 
-def _methods(*names: str, **settings: str) -> tuple[Variant, ...]:
+def _methods(*names: str, **settings: str | bool) -> tuple[Variant, ...]:
     return tuple(Variant(method=name, settings=settings) for name in names)
 
 
 def _sweep(method: str) -> tuple[Variant, ...]:
-    return tuple(Variant(method=method, settings={"prior": prior}) for prior in PRIORS)
+    """A line for each η, by the paper's risk, in which η is also what a success counts."""
+    return tuple(
+        Variant(method=method, settings={"prior": prior, "reward.even": False}) for prior in PRIORS
+    )
 
 
 def _labels(variants: tuple[Variant, ...]) -> tuple[str, ...]:

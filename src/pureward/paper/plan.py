@@ -19,7 +19,14 @@ from pureward.paper.figure import Figure, Variant
 from pureward.paper.tasks import STUDIES, Study
 from pureward.reward.methods import method_named
 from pureward.run.collect import collect
-from pureward.run.config_file import MAY_CHANGE, differences, read_config
+from pureward.run.config_file import (
+    MAY_CHANGE,
+    differences,
+    flat,
+    read_config,
+    to_json,
+    with_settings,
+)
 from pureward.run.directory import RunDirectory
 from pureward.run.presets import preset
 from pureward.work.training import Training
@@ -178,20 +185,12 @@ def _training(
     needed = method_named(variant.method).positives
     assert needed is not None, "a figure shows learned rewards"
     data: dict[str, Any] = {needed: str(folder / needed)}
-    own = preset(task, method=variant.method, **data)
-    changed = {
-        name: value for name, value in variant.settings.items() if getattr(own, name) != value
-    }
-    name = "-".join([variant.method, *(f"{key}-{value}" for key, value in changed.items())])
-    config = preset(
-        task,
-        method=variant.method,
-        seed=seed,
-        device=device,
-        out=str(folder / name / f"seed-{seed}"),
-        **data,
-        **changed,
-    )
+    own = preset(task, method=variant.method, seed=seed, device=device, **data)
+    before = flat(to_json(own))
+    changed = {name: value for name, value in variant.settings.items() if before[name] != value}
+    told = (f"{name.rpartition('.')[2]}-{value}" for name, value in changed.items())
+    out = folder / "-".join([variant.method, *told]) / f"seed-{seed}"
+    config = with_settings(own, {**changed, "out": str(out)})
     after = (folder / "demonstrations", folder / needed)
     return Training(config=study.learned(config), after=tuple(dict.fromkeys(after)))
 

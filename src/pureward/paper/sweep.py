@@ -19,8 +19,9 @@ from pureward.work.training import Training
 
 #: Share of a budget that experts may take; what they leave is the runs'.
 EXPERTS = 0.5
-#: Share of a run's turn that it is told to train for; it starts and evaluates in the rest.
-TRAINING = 0.8
+#: What is kept of a run's turn for its start and its last evaluation: a share, and at most so many
+#: seconds.
+RESERVE, LONGEST_RESERVE = 0.2, 60.0
 
 
 def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) -> list[Ending]:
@@ -96,7 +97,7 @@ class Budget:
         self._left -= 1
         turn = (self._end - self._now()) / max(1, rounds)
         if math.isinf(self._share):
-            self._share = TRAINING * turn
+            self._share = turn - min(RESERVE * turn, LONGEST_RESERVE)
         return min(self._share, turn)
 
 

@@ -2,8 +2,10 @@
 """A run's settings on disk: written once, read back, and held against those that are asked for."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, is_dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from pureward.errors import InputError
@@ -39,6 +41,16 @@ def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
             value = tuple(value)
         parts[name] = value
     return kind(**parts)
+
+
+def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    """The same with settings changed that are named as on the command line, `part.name`."""
+    values = to_json(config)
+    for name, value in settings.items():
+        *parts, last = name.split(".")
+        place = reduce(getitem, parts, values)
+        place[last] = value
+    return from_json(values)
 
 
 def read_config(directory: RunDirectory) -> RunConfig:
