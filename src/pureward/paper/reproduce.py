@@ -138,6 +138,15 @@ def _facts(plan: Plan, endings: Sequence[Ending]) -> dict[str, Any]:
         "made with": [dict(one) for one in sorted({tuple(facts.items()) for facts in made})],
         "runs finished": sum(e.well for e in runs),
         "runs not finished": [
-            f"{e.job.out.relative_to(plan.out)} {e.state}: {e.said}" for e in runs if not e.well
+            f"{e.job.out.relative_to(plan.out)} {_unfinished(e, status)}"
+            for e, status in zip(runs, statuses, strict=True)
+            if not e.well
         ],
     }
+
+
+def _unfinished(ending: Ending, status: dict[str, Any]) -> str:
+    """How far a run came; what was said where it never began or failed."""
+    if status.get("state") == "interrupted":
+        return f"stopped at {status['env_steps']:,} env steps"
+    return f"{ending.state}: {ending.said}"
