@@ -8,9 +8,11 @@ docs/paper-notes.md says which parts of this the table leaves open.
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+import tyro
 from torch import Tensor, nn
 
 from pureward.errors import InputError
@@ -24,11 +26,12 @@ MAX_CHANNELS = 1024
 class NetworkConfig:
     """Shape of the residual network."""
 
-    frame_channels: int = 3
+    # The frames of a run are its environment's: its command line does not ask for their shape.
+    frame_channels: Annotated[int, tyro.conf.Suppress] = 3
     """Channels of a sample: 3 × cameras × stacked frames."""
-    height: int = 64
+    height: Annotated[int, tyro.conf.Suppress] = 64
     """Height of a frame in pixels."""
-    width: int = 64
+    width: Annotated[int, tyro.conf.Suppress] = 64
     """Width of a frame in pixels."""
     stage_channels: tuple[int, ...] = (16, 32, 32)
     """Channels of each stage (Table 3)."""

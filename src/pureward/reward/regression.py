@@ -5,9 +5,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+import tyro
 from torch import Tensor
 
 from pureward.capture import CapturedCall
@@ -25,11 +27,13 @@ from pureward.reward.scoring import in_batches
 class RewardModelConfig:
     """How a reward model looks and learns."""
 
-    network: NetworkConfig = field(default_factory=NetworkConfig)
+    # A run's network and distortions are those of its discriminator, its members the method's: its
+    # command line does not ask for them a second time.
+    network: Annotated[NetworkConfig, tyro.conf.Suppress] = field(default_factory=NetworkConfig)
     """Shape of the network and its frames."""
-    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    augment: Annotated[AugmentConfig, tyro.conf.Suppress] = field(default_factory=AugmentConfig)
     """Distortions of the frames it learns from."""
-    members: int = 1
+    members: Annotated[int, tyro.conf.Suppress] = 1
     """Networks of the ensemble, each from its own initial weights; the lowest one speaks."""
     learning_rate: float = 1e-4
     """Step size of Adam (Table 3)."""
