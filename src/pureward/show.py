@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows what a task looks like: a contact sheet and a video of a batch of worlds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from pureward.env import BatchEnv, make
@@ -16,9 +14,7 @@ from pureward.errors import InputError
 from pureward.picture import cameras, contact_sheet, mosaic, save_image, video
 from pureward.run.policy import load_policy
 from pureward.tasks.scripted import Scripted
-
-#: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
-Policy = Callable[[Tensor], Tensor]
+from pureward.types import Policy
 
 _SHEET_ROWS, _SHEET_COLUMNS = 4, 8  # fewer columns where a world is seen by several cameras
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What passes between environments, data and learners: frozen dataclasses of tensors."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
+
+#: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
+Policy = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collects episodes of a run's policies: demonstrations, or the whole course of its learning."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,12 +21,11 @@ from pureward.files import whole_folder
 from pureward.run.card import describe, write_card
 from pureward.run.policy import load_policy, snapshots
 from pureward.tasks import find_task
+from pureward.types import Policy
 
 # Failures are looked for among episodes of this many policies from the whole course of the run,
 # and of random actions; each plays as many episodes as failures are wanted.
 _FAILING_POLICIES = 7
-
-Act = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +42,7 @@ class _Part:
     """Worlds next to each other that one policy acts in."""
 
     policy: str
-    act: Act
+    act: Policy
     split: str
     worlds: int
 
@@ -104,7 +102,7 @@ def collect(
 
 
 @torch.no_grad()
-def rollout(env: BatchEnv, act: Act) -> list[Episode]:
+def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     """One whole episode of every world, with frames if the environment has cameras.
 
     The environment is reset first, and is left in the last states.
@@ -190,14 +188,14 @@ def _clumsy(task: str, run: Path, device: str, wanted: int, seed: int) -> list[_
     ]
 
 
-def _random(seed: int, size: int, device: str) -> Act:
+def _random(seed: int, size: int, device: str) -> Policy:
     generator = torch.Generator(device).manual_seed(seed)
     return lambda state: (
         2.0 * torch.rand(len(state), size, generator=generator, device=device) - 1.0
     )
 
 
-def _together(parts: list[_Part]) -> Act:
+def _together(parts: list[_Part]) -> Policy:
     """Each part's policy in its own worlds."""
     worlds = [part.worlds for part in parts]
 

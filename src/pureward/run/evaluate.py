@@ -12,7 +12,7 @@ from torch import Tensor
 from pureward.data.frames import RollingStack
 from pureward.env import BatchEnv
 from pureward.picture import first_camera, mosaic, video
-from pureward.types import Observation
+from pureward.types import Observation, Policy
 
 # A task counts as solved in an episode when it stays solved for this many steps.
 HOLD = 10
@@ -56,7 +56,7 @@ class Evaluation:
 @torch.no_grad()
 def evaluate(
     env: BatchEnv,
-    policy: Callable[[Tensor], Tensor],
+    policy: Policy,
     *,
     seed: int,
     rounds: int = 1,
@@ -109,7 +109,7 @@ def _seen(obs: Observation) -> Tensor:
 
 
 @torch.no_grad()
-def film(env: BatchEnv, policy: Callable[[Tensor], Tensor], path: Path, *, seed: int) -> None:
+def film(env: BatchEnv, policy: Policy, path: Path, *, seed: int) -> None:
     """Write a video of one episode of every world of an environment with cameras."""
     env.seed(seed)
     obs = env.reset()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies on disk: small snapshots from the whole course of a run, and reading them back."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pureward.files import whole_file
 from pureward.run.config import RunConfig
 from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
+from pureward.types import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class SavedPolicy:
 
     config: RunConfig
     env_steps: int
-    act: Callable[[Tensor], Tensor]
+    act: Policy
 
 
 def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
