@@ -50,6 +50,17 @@ def test_kept_branch_by_hand():
     assert numbers(result) == pytest.approx([total, total, positive, known + hidden, 0])
 
 
+def test_even_classes_by_hand():
+    """η = 0.3: successes count ½, known and hidden failures together ½ and not 0.7."""
+    positive = 0.5 * (LN43 + LN2) / 2
+    known = 0.25 * 0.5 * (LN43 + LN4) / 2
+    hidden = 0.75 * 0.5 / 0.7 * ((LN2 + 2 * LN43) / 3 - 0.3 * (LN4 + LN2) / 2)
+    total = positive + known + hidden
+    settings = {"failure_logits": failures(), "failure_weight": 0.25, "prior": 0.3, "even": True}
+    result = nnpnu(positives(), unlabeled(), **settings)
+    assert numbers(result) == pytest.approx([total, total, positive, known + hidden, 0])
+
+
 def test_violated_branch_by_hand_holds_the_unlabeled_part_alone():
     positive = 0.5 * (LN43 + LN2) / 2
     known = 0.25 * 0.5 * (LN43 + LN4) / 2
