@@ -129,6 +129,17 @@ def test_a_banana_that_flew_away_is_seen_out_of_reach_and_no_farther():
     assert LIFT.reward(env.engine.state)[1] == 0.0
 
 
+def test_a_world_whose_banana_flies_for_ever_is_mended(monkeypatch):
+    monkeypatch.setattr("pureward.env.health._MENDED_AT_MOST", 0.5)
+    env = pureward.make("lift", 3, "cpu", seed=4)
+    height = MODEL.jnt_qposadr[MODEL.body_jntadr[layout.BANANA]] + 2
+    env.engine.state.qpos[1, height] = 2e4
+    step = env.step(torch.zeros(3, 9))
+    assert step.terminated.tolist() == [False, True, False]
+    assert env.mended == 1
+    assert not env.step(torch.zeros(3, 9)).terminated.any()
+
+
 def _site(env, world: int, name: str) -> np.ndarray:
     data = mujoco.MjData(env.engine.model)
     data.qpos[:] = env.engine.state.qpos[world].numpy()

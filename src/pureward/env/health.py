@@ -33,7 +33,7 @@ class Health:
     def broken(self, observed: Tensor) -> Tensor:
         """Which worlds show numbers that cannot be, after a step; mended once the host knows."""
         self._steps += self._engine.worlds
-        broken = _absurd(observed)
+        broken = self._absurd(observed)
         if self._flag.raised(broken.any()):
             self.mend()
             self._flag = AsyncFlag(self._engine.device)
@@ -42,7 +42,7 @@ class Health:
     def mend(self) -> None:
         """Let broken worlds go on as copies of their neighbours; waits for the device."""
         state, worlds = self._engine.state, self._engine.worlds
-        broken = _absurd(self._task.observe(state))
+        broken = self._absurd(self._task.observe(state))
         count = int(broken.sum())
         if not 0 < count < worlds:
             return
@@ -69,7 +69,12 @@ class Health:
                 f"{round(1 / _MENDED_AT_MOST):,} may; check the model's time step and limits"
             )
 
+    def _absurd(self, observed: Tensor) -> Tensor:
+        # Looked at beside what is observed, which may end where the task's own world does; asked
+        # so that what is no number is absurd too.
+        largest = torch.maximum(_largest(observed), _largest(self._engine.state.qpos))
+        return ~(largest < _ABSURD)
 
-def _absurd(observed: Tensor) -> Tensor:
-    # Asked so that what is no number is absurd too.
-    return ~(observed.abs().amax(dim=1) < _ABSURD)
+
+def _largest(numbers: Tensor) -> Tensor:
+    return numbers.abs().amax(dim=1).double()
