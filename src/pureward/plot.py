@@ -52,17 +52,52 @@ def curves(runs: Sequence[History], *, metric: str = "return", by: By = "steps")
     figure = Figure(figsize=(_PANEL[0] * len(tasks), _PANEL[1]), layout="constrained")
     axes = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axis, task in zip(axes, tasks, strict=True):
-        own = [run for run in runs if run.task == task]
-        styles = {method: iter(cycle(_STYLES)) for method in _COLOURS}
-        for line in lines(own):
-            label, style = line.label + _seeds(line), next(styles[line.method])
-            _draw(axis, _courses(line, kind, name, by), label, _COLOURS[line.method], style=style)
-        if name == "return":
-            _draw_expert(axis, own)
-        _dress(axis, task, by)
+        draw_lines(axis, [run for run in runs if run.task == task], (kind, name), task, by)
     axes[0].set_ylabel("true return, greedy" if (kind, name) == ("eval", "return") else metric)
-    _add_legend(figure)
+    add_legend(figure)
     return figure
+
+
+def draw_lines(
+    axis: Axes,
+    runs: Sequence[History],
+    metric: tuple[str, str] = ("eval", "return"),
+    title: str = "",
+    by: By = "steps",
+) -> None:
+    """Draw a panel: a line for each method, or each of its settings, and the expert's return.
+
+    Args:
+        axis: to draw on.
+        runs: of one task.
+        metric: kind of line in metrics.jsonl, and name.
+        title: above the panel.
+        by: what the horizontal axis counts.
+    """
+    kind, name = metric
+    styles = {method: iter(cycle(_STYLES)) for method in _COLOURS}
+    for line in lines(runs):
+        label, style = line.label + _seeds(line), next(styles[line.method])
+        _draw(axis, _courses(line, kind, name, by), label, _COLOURS[line.method], style=style)
+    if name == "return":
+        _draw_expert(axis, runs)
+    _dress(axis, title, by)
+
+
+def add_legend(figure: Figure) -> None:
+    """Add one legend below for all panels."""
+    named: dict[str, Any] = {}
+    for axis in figure.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncols=1 if max(map(len, named)) > _LONG else min(2 * len(figure.axes), len(named)),
+        fontsize=8,
+        frameon=False,
+    )
 
 
 def _success_panels(runs: Sequence[History], by: By) -> Figure:
@@ -77,7 +112,7 @@ def _success_panels(runs: Sequence[History], by: By) -> Figure:
         for source, (label, colour) in _SOURCES.items():
             _draw(axis, _courses(line, "probe", f"success/{source}", by), label, colour)
     axes[0].set_ylabel("P(success)")
-    _add_legend(figure)
+    add_legend(figure)
     return figure
 
 
@@ -103,7 +138,7 @@ def _prior_panels(runs: Sequence[History], by: By) -> Figure:
         for run in line.runs:
             _draw_interval(axis, run, by)
     axes[0].set_ylabel("η")
-    _add_legend(figure)
+    add_legend(figure)
     return figure
 
 
@@ -192,22 +227,6 @@ def _fit_to_lines(axis: Axes) -> None:
     if axis.get_autoscaley_on() and len(measured):
         margin = 0.05 * (measured.max() - measured.min()) or 1.0
         axis.set_ylim(measured.min() - margin, measured.max() + margin)
-
-
-def _add_legend(figure: Figure) -> None:
-    """One legend below for all panels."""
-    named: dict[str, Any] = {}
-    for axis in figure.axes:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            named.setdefault(label, handle)
-    figure.legend(
-        list(named.values()),
-        list(named),
-        loc="outside lower center",
-        ncols=1 if max(map(len, named)) > _LONG else min(2 * len(figure.axes), len(named)),
-        fontsize=8,
-        frameon=False,
-    )
 
 
 def _find(runs: Sequence[History], metric: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Algorithm 1 in a run: every method, nothing of the task's reward, nothing lost."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -136,6 +137,20 @@ def test_a_resumed_run_is_the_same_bit_for_bit(method, level, data, tmp_path):
     wanted = read_metrics(tmp_path / "whole/metrics.jsonl", "train")[-1]
     found = read_metrics(cut, "train")[-1]
     assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
+
+
+def test_a_resumed_discriminator_goes_on_at_the_same_prior(data, tmp_path):
+    # From a checkpoint between two looks at η, where the schedule was last asked at step 48.
+    often = {"checkpoint_every": 56, "keep_checkpoints": 9, "save_replay": True}
+    config = learned(tmp_path / "whole", "nn-pugail", data, prior="linear:0.1:0.9", **often)
+    pureward.train(config)
+    whole = weights(tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "parts")
+    shutil.rmtree(max((tmp_path / "parts/checkpoints").glob("step-*")))
+    assert float(weights(tmp_path / "parts")["learner/reward/prior/eta"]) == pytest.approx(0.5)
+    pureward.train(replace(config, out=str(tmp_path / "parts")), resume=True)
+    parts = weights(tmp_path / "parts")
+    assert [n for n in whole if not torch.equal(whole[n], parts[n])] == []
 
 
 def test_the_prior_follows_its_schedule(data, tmp_path):

@@ -8,11 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from pureward.env import make
-from pureward.lines import band
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
-from pureward.plot import SUCCESS, curves
+from pureward.plot import SUCCESS, add_legend, curves, draw_lines
 from pureward.reward.methods import method_named
 
 _PANEL = (4.2, 3.2)  # inches
@@ -78,8 +77,11 @@ def draw_gap(results: Results) -> Canvas:
             axis.set_title(f"{task}: scene of the {title}", fontsize=10)
         for axis, kind in ((axes[2], "demonstrations"), (axes[3], "annotations")):
             own = [g for g in results.of(task) if method_named(g.label).positives == kind]
-            _lines(axis, own)
-            axis.set_title(f"{task}: from {kind}", fontsize=10)
+            runs = [run for group in own for run in group.runs]
+            draw_lines(axis, runs, title=f"{task}: from {kind}")
+        axes[3].sharey(axes[2])
+        axes[2].set_ylabel("true return, greedy")
+    add_legend(canvas)
     return canvas
 
 
@@ -125,25 +127,6 @@ def _returns(axis: Axes, groups: Sequence[Group], title: str) -> None:
     _expert(axis, groups)
     axis.set_ylabel("true return, greedy")
     axis.set_title(title, fontsize=10)
-
-
-def _lines(axis: Axes, groups: Sequence[Group]) -> None:
-    for group in groups:
-        courses = [run.series("eval", "return") for run in group.runs]
-        courses = [course for course in courses if len(course)]
-        if not courses:
-            continue
-        one = band(courses)
-        (line,) = axis.plot(one.at, one.mean, label=f"{group.label} ({len(courses)} seeds)")
-        if one.half_width is not None:
-            low, high = one.mean - one.half_width, one.mean + one.half_width
-            axis.fill_between(one.at, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-    _expert(axis, groups)
-    axis.set_xlabel("env steps")
-    axis.set_ylabel("true return, greedy")
-    if groups:
-        axis.legend(fontsize=8, frameon=False)
-    _dress(axis)
 
 
 def _expert(axis: Axes, groups: Sequence[Group]) -> None:

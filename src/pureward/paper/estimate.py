@@ -47,14 +47,12 @@ RATES: dict[tuple[str, str, str], Rate] = {
     ),
     ("walker", "gated", _H200): Rate(steps_per_second=18_500, source="results/paper, nine at once"),
     ("lift", "imitation", _H200): Rate(
-        steps_per_second=7_000, source="results/jaco/notes.md, five of 256 worlds"
+        steps_per_second=4_000, source="results/paper, twelve at once"
     ),
     ("lift", "regression", _H200): Rate(
-        steps_per_second=6_500, source="results/jaco/notes.md, five of 256 worlds"
+        steps_per_second=4_100, source="results/paper, twelve at once"
     ),
-    ("lift", "gated", _H200): Rate(
-        steps_per_second=5_800, source="results/jaco/notes.md, five of 256 worlds"
-    ),
+    ("lift", "gated", _H200): Rate(steps_per_second=3_900, source="results/paper, twelve at once"),
     ("lift", "truth", _H200): Rate(
         steps_per_second=36_000, source="results/jaco/experts.json, nine at once"
     ),

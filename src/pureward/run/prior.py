@@ -72,15 +72,22 @@ class RunPrior:
         return steps >= self._warmup_steps and begun >= FEWEST_EPISODES
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold: where an estimate stands."""
-        if not isinstance(self._prior, EstimatedPrior):
-            return {}
-        return {name: torch.tensor(value) for name, value in self._prior.state_dict().items()}
+        """What a checkpoint must hold: D's η, and where an estimate stands."""
+        kept = {"eta": self._adversary.discriminator.prior}
+        if isinstance(self._prior, EstimatedPrior):
+            kept |= {name: torch.tensor(value) for name, value in self._prior.state_dict().items()}
+        return kept
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Go on from where `state` was taken."""
+        stands = {name: value.item() for name, value in saved.items()}
+        # The prior is asked now and then; until it is again, D goes on with the last answer.
+        # Older checkpoints have no "eta", and the "value" of an estimate only.
+        eta = stands.pop("eta", stands.get("value"))
+        if eta is not None:
+            self._adversary.discriminator.set_prior(eta)
         if isinstance(self._prior, EstimatedPrior):
-            self._prior.load_state_dict({name: value.item() for name, value in saved.items()})
+            self._prior.load_state_dict(stands)
 
     def _told(self) -> dict[str, float]:
         latest = self._prior.latest if isinstance(self._prior, EstimatedPrior) else None
