@@ -156,8 +156,9 @@ def test_what_was_not_measured_is_told(runs, tmp_path):
 def test_files_by_suffix(runs, tmp_path, suffix):
     path = tmp_path / "out" / f"plot.{suffix}"
     save_figure(curves(runs), path)
-    start = path.read_bytes()[:5]
-    assert start == {"png": b"\x89PNG\r", "pdf": b"%PDF-"}[suffix]
+    written = path.read_bytes()
+    assert written[:5] == {"png": b"\x89PNG\r", "pdf": b"%PDF-"}[suffix]
+    assert b"Date" not in written, "a figure that is drawn again is the same file"
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 

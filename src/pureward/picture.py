@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # half a second, which only those who plot should pay
 
 _BORDER = 2  # pixels between the images of a sheet
 _CAPTION = 14  # pixels of a line of text
-_FIGURE_KINDS = ("png", "pdf", "svg")
+# What a file says of itself: no date, so that the same figure is the same file.
+_FIGURE_KINDS = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _DOTS_PER_INCH = 130
 _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 
@@ -84,7 +85,7 @@ def save_figure(figure: "Figure", path: Path) -> None:
             f"got {path.name!r}; rename it"
         )
     with whole_file(path) as partial:
-        figure.savefig(partial, format=kind, dpi=_DOTS_PER_INCH)
+        figure.savefig(partial, format=kind, dpi=_DOTS_PER_INCH, metadata=_FIGURE_KINDS[kind])
 
 
 @contextmanager
