@@ -12,7 +12,7 @@ import torch
 import pureward
 from pureward.data.replay import ReplayConfig
 from pureward.errors import InputError
-from pureward.run import checkpoint
+from pureward.run import checkpoint, loop
 from pureward.run.collect import collect
 from pureward.run.learner import Learner
 from pureward.run.log import read_metrics
@@ -213,6 +213,14 @@ def test_a_run_whose_data_is_missing_can_be_started_again(data, tmp_path):
         pureward.train(learned(run, "nn-pugail", tmp_path / "nowhere"))
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
     assert pureward.train(learned(run, "nn-pugail", data)).state == "finished"
+
+
+@pytest.mark.parametrize("missing", ["demonstrations", "failures"])
+def test_missing_data_is_told_before_anything_is_made(missing, data, tmp_path, monkeypatch):
+    monkeypatch.delattr(loop, "make")  # no worlds: those of a preset may take half a minute
+    config = learned(tmp_path / "run", "nn-pugail", data, **{missing: str(tmp_path / "nowhere")})
+    with pytest.raises(InputError, match="nowhere is no dataset"):
+        pureward.train(config)
 
 
 def test_states_of_another_task_are_refused(data, tmp_path):

@@ -108,7 +108,7 @@ def read_dataset(
         frame_shape: channels, height and width that stored frames must have.
         held_out: share of the episodes to hold out, where the dataset does not say itself.
     """
-    folder = _data_folder(Path(path))
+    folder = dataset_folder(Path(path))
     metadata = _metadata(folder)
     storage = _guarded(folder, lambda: MinariStorage.read(folder))
     count = _count(folder, metadata)
@@ -185,7 +185,8 @@ def _buffer(episode: Episode) -> EpisodeBuffer:
     return EpisodeBuffer(**columns, infos=infos)
 
 
-def _data_folder(path: Path) -> Path:
+def dataset_folder(path: Path) -> Path:
+    """The folder of a dataset's episodes, or a sentence that there are none."""
     for folder in (path / "data", path):
         if (folder / "metadata.json").is_file():
             return folder

@@ -26,6 +26,7 @@ from pureward.run.machine import made_with
 from pureward.run.policy import write_snapshot
 from pureward.run.stopping import StopSignal
 from pureward.run.stopwatch import Stopwatch
+from pureward.run.supervision import check_supervision
 from pureward.run.truth import Truth
 
 _FILMED_WORLDS = 4
@@ -50,6 +51,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
     with RunDirectory(Path(config.out)) as directory, StopSignal() as stop:
         saved = _open(directory, config, resume)
         try:
+            check_supervision(config)
             return _Run(config, directory, saved).to_the_end(stop)
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide what went wrong

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from pureward.data.dataset import read_dataset
+from pureward.data.dataset import dataset_folder, read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
@@ -30,6 +30,14 @@ class Supervision:
         """The fixed sources of a probe, by name."""
         named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
         return {name: bank for name, bank in named.items() if bank is not None}
+
+
+def check_supervision(config: RunConfig) -> None:
+    """Refuse data that is not there, before worlds and a replay are made for it."""
+    if method_named(config.method).positives:
+        dataset_folder(positives_path(config))
+    if config.failures:
+        dataset_folder(Path(config.failures))
 
 
 def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
