@@ -47,7 +47,7 @@ def sigmoid(x: float) -> float:
 
 def test_shares_and_means_of_every_source():
     probes = Probes({"train": frames(255, 255, 255, 0), "failure": frames(0, 0)})
-    told = probes.measure(reward("gated"), frames(255, 0))
+    told = probes.measure(reward("gated"), frames(255, 0), frames(255))
     high, low = sigmoid(1), sigmoid(-1)
     assert told == pytest.approx(
         {
@@ -60,6 +60,9 @@ def test_shares_and_means_of_every_source():
             "success/replay": 0.5,
             "mean/replay": 0.5,
             "predicted/replay": 0.0,
+            "success/solved": 1.0,
+            "mean/solved": high,
+            "predicted/solved": 1.0,
         },
         abs=1e-6,
     )

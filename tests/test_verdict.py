@@ -48,6 +48,11 @@ IMITATION = {
         "train": {"reward/mean": 0.2},
         "eval": {"return": 30.0},
     },
+    "distracted": {
+        "probe": probe(0.9, 0.85, 0.0, 0.02) | {"mean/held_out": 0.83, "mean/solved": 0.26},
+        "train": {"reward/mean": 0.07},
+        "eval": {"return": 30.0},
+    },
     "discriminator won": {
         "probe": probe(1.0, 0.5, 0.0, 0.0),
         "train": {"reward/mean": 0.02},
@@ -65,6 +70,24 @@ SUPERVISED = {
     "reward hacked": {"eval": {"return": 30.0, "reward_error": 40.0}, "probe": probe(1, 1, 1, 1)},
     "starved": {"eval": {"return": 40.0, "reward_error": -35.0}, "probe": probe(1, 0.9, 0, 0.1)},
 }
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({}, "distracted"),
+        ({"mean/solved": 0.45}, "unfinished"),  # more than half of 0.83
+        ({"mean/held_out": 0.4, "mean/solved": 0.15}, "unfinished"),  # D is low on everything
+    ],
+)
+def test_distracted_takes_far_less_trust_in_the_agents_successes(change, name):
+    kinds = IMITATION["distracted"] | {"train": {"reward/mean": 0.3}}
+    assert verdict("gail", **(kinds | {"probe": kinds["probe"] | change})).name == name
+
+
+def test_a_good_policy_needs_no_trust():
+    kinds = IMITATION["distracted"] | {"train": {"reward/mean": 0.3}, "eval": {"return": 85.0}}
+    assert verdict("gail", **kinds).name == "healthy"
 
 
 @pytest.mark.parametrize("name", IMITATION)

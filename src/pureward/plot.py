@@ -14,7 +14,7 @@ from pureward.errors import InputError
 from pureward.eta import has_eta, true_course
 from pureward.history import History
 from pureward.lines import Line, band, lines
-from pureward.probe import FAILURE, HELD_OUT, REPLAY, TRAIN
+from pureward.probe import FAILURE, HELD_OUT, REPLAY, SOLVED, TRAIN
 from pureward.reward.methods import METHODS
 
 By = Literal["steps", "seconds"]
@@ -28,6 +28,7 @@ _SOURCES = {
     HELD_OUT: ("held out", "tab:cyan"),
     FAILURE: ("failures", "tab:red"),
     REPLAY: ("agent (replay)", "tab:orange"),
+    SOLVED: ("agent's successes", "tab:green"),
 }
 _USED, _ESTIMATED, _TRUE = "tab:blue", "tab:orange", "black"
 _PANEL = (4.2, 3.2)  # inches

@@ -10,8 +10,15 @@ from pureward.errors import InputError
 from pureward.reward.learned import LearnedReward
 
 #: Where frames come from: demonstrations or annotated episodes that are trained on, others of
-#: the same kind that are not, episodes that never succeed, and what the agent did of late.
-TRAIN, HELD_OUT, FAILURE, REPLAY = SOURCES = ("train", "held_out", "failure", "replay")
+#: the same kind that are not, episodes that never succeed, what the agent did of late, and of that
+#: what the simulator calls a success.
+TRAIN, HELD_OUT, FAILURE, REPLAY, SOLVED = SOURCES = (
+    "train",
+    "held_out",
+    "failure",
+    "replay",
+    "solved",
+)
 
 
 class Probes:
@@ -43,12 +50,18 @@ class Probes:
         return {name: len(frames) for name, frames in self._frames.items()}
 
     @torch.no_grad()
-    def measure(self, reward: LearnedReward, replay: Tensor | None = None) -> dict[str, float]:
+    def measure(
+        self,
+        reward: LearnedReward,
+        replay: Tensor | None = None,
+        solved: Tensor | None = None,
+    ) -> dict[str, float]:
         """What a reward's parts say of every source, waiting for the device once.
 
         Args:
             reward: live or loaded.
             replay: frames of the agent, drawn anew by the caller at each measurement.
+            solved: frames of the agent that are successes, where somebody knows.
 
         Returns:
             `success/SOURCE`, the share of frames with D > ½ (the paper's PoS), or above the
@@ -57,8 +70,9 @@ class Probes:
             `predicted/SOURCE`, the mean of r_φ, where there is a reward model.
         """
         frames = dict(self._frames)
-        if replay is not None and len(replay):
-            frames[REPLAY] = replay
+        for name, drawn in ((REPLAY, replay), (SOLVED, solved)):
+            if drawn is not None and len(drawn):
+                frames[name] = drawn
         values: dict[str, Tensor] = {}
         for name, seen in frames.items():
             if reward.discriminator is not None:

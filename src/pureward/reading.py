@@ -14,6 +14,7 @@ _SOURCES = {
     "held_out": "{} of those held out",
     "failure": "{} of failures",
     "replay": "{} of the agent's own",
+    "solved": "{} of its successes",
 }
 
 

@@ -107,6 +107,8 @@ def test_successes_reach_the_log_and_nothing_else(prior, data, tmp_path, monkeyp
         pureward.train(learned(tmp_path / name, "nn-pugail", more, prior=prior, worlds=8))
         rows = read_metrics(tmp_path / name / "metrics.jsonl", "train")
         shares[name] = [row.pop("true_success") for row in rows]
+        probed = read_metrics(tmp_path / name / "metrics.jsonl", "probe")[-1]
+        assert ("success/solved" in probed) == answer
     assert shares == {"never": [0.0] * len(rows), "always": [1.0] * len(rows)}
     ours, theirs = weights(tmp_path / "never"), weights(tmp_path / "always")
     learner = [name for name in ours if name.startswith("learner/")]

@@ -1,8 +1,11 @@
 """What the simulator alone knows: counted by hand, saved, and kept from every learner."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from pureward.data.replay import Replay, ReplayConfig
 from pureward.run.truth import Truth
 from pureward.types import Observation, Step
 
@@ -62,6 +65,65 @@ def test_successes_are_those_among_the_unlabeled_frames(done, remembered, share)
 
 def test_before_the_first_step_nothing_is_told():
     assert counted([]).read() == {}
+
+
+def shown(number: int) -> Observation:
+    """What both worlds see at an instant: the first its number, the second a hundred more."""
+    frames = torch.tensor([number, 100 + number], dtype=torch.uint8).view(2, 1, 1, 1)
+    return Observation(state=torch.zeros(2, 1), frames=frames.expand(2, 3, 2, 2).contiguous())
+
+
+def played(steps: int, *, won: set[int]) -> tuple[Truth, Replay]:
+    """Three steps of each of two worlds are kept; the second world solves some of them."""
+    config = ReplayConfig(capacity=6, frame_stack=1)
+    shape = {"worlds": 2, "horizon": 4, "state_size": 1, "action_size": 1}
+    replay = Replay(config, **shape, frame_shape=(3, 2, 2))
+    truth = Truth(rows=3, worlds=2, device=CPU)
+    for number in range(steps):
+        arrival = shown(number + 1)
+        made = step([0.0, 0.0], [False, number in won], ended=False)
+        made = replace(made, obs=arrival, final_obs=arrival)
+        replay.add(shown(number), torch.zeros(2, 1), made)
+        truth.count(made)
+    return truth, replay
+
+
+@pytest.mark.parametrize(
+    ("steps", "won", "seen"),
+    [
+        (2, {1}, {102}),
+        (3, {0, 2}, {101, 103}),
+        (5, {0, 1, 3}, {104}),  # the first two are overwritten
+    ],
+)
+def test_solved_frames_are_where_the_simulator_says_so(steps, won, seen):
+    truth, replay = played(steps, won=won)
+    frames = truth.solved_frames(replay, 8)
+    assert frames is not None
+    assert set(frames[:, 0, 0, 0].tolist()) == seen
+    assert len(frames) == 8
+
+
+def test_without_successes_there_are_no_solved_frames():
+    truth, replay = played(4, won=set())
+    assert truth.solved_frames(replay, 8) is None
+    fresh = Replay(ReplayConfig(capacity=6), worlds=2, horizon=4, state_size=1, action_size=1)
+    assert counted([]).solved_frames(fresh, 8) is None
+
+
+def test_an_older_checkpoint_still_says_which_step_comes_next():
+    truth, replay = played(4, won={1, 3})
+    older = truth.tensors(with_replay=True)
+    del older["success/kept"]
+    resumed = Truth(rows=3, worlds=2, device=CPU)
+    resumed.load_tensors(older)
+    assert resumed.solved_frames(replay, 8) is None  # it does not know which they were
+    made = replace(step([0.0, 0.0], [False, True]), obs=shown(5), final_obs=shown(5))
+    replay.add(shown(4), torch.zeros(2, 1), made)
+    resumed.count(made)
+    frames = resumed.solved_frames(replay, 8)
+    assert frames is not None
+    assert set(frames[:, 0, 0, 0].tolist()) == {105}
 
 
 def test_a_resumed_count_reads_the_same():

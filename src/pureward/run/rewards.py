@@ -48,8 +48,8 @@ class RunReward:
         """Let η follow the run; returns what there is to log."""
         return {}
 
-    def probe(self) -> dict[str, float]:
-        """What the networks say of known kinds of frames."""
+    def probe(self, solved: Tensor | None = None) -> dict[str, float]:
+        """What the networks say of known kinds of frames, the agent's successes among them."""
         return {}
 
     def save(self, folder: Path) -> None:
@@ -137,12 +137,12 @@ class LearnedRunReward(RunReward):
         """Set η for the updates to come."""
         return {} if self._prior is None else self._prior.follow(share_done, self._generator)
 
-    def probe(self) -> dict[str, float]:
+    def probe(self, solved: Tensor | None = None) -> dict[str, float]:
         """P(success) and predictions on known kinds of frames and on the replay."""
         assert self.learned is not None
         count = self._config.probe_frames
         recent = self._replay.sample_frames(count, self._generator) if len(self._replay) else None
-        return self._probes.measure(self.learned, recent)
+        return self._probes.measure(self.learned, recent, solved)
 
     def save(self, folder: Path) -> None:
         """Write the reward for `load_reward`."""

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from pureward.data.replay import Replay
 from pureward.types import Step
+
+# Steps drawn for each success that is looked for, and successes below which nothing is said.
+_DRAWN, _FEWEST = 32, 16
 
 
 class Truth:
@@ -28,7 +32,7 @@ class Truth:
         self._episode_return = torch.zeros(worlds, device=device)
         self._finished_return = torch.zeros((), device=device)
         self._finished_count = torch.zeros((), device=device)
-        self._recent = torch.zeros(rows, dtype=torch.int64, device=device)
+        self._succeeded = torch.zeros(rows, worlds, dtype=torch.bool, device=device)
         self._ever = torch.zeros((), dtype=torch.int64, device=device)
         self._steps = 0
 
@@ -39,9 +43,8 @@ class Truth:
         self._finished_return += (self._episode_return * ended).sum()
         self._finished_count += ended.sum()
         self._episode_return *= ~ended
-        successes = step.success.sum()
-        self._recent[self._steps % len(self._recent)] = successes
-        self._ever += successes
+        self._succeeded[self._steps % len(self._succeeded)] = step.success
+        self._ever += step.success.sum()
         self._steps += 1
 
     def read(self) -> dict[str, float]:
@@ -58,11 +61,21 @@ class Truth:
         self._finished_return.zero_()
         self._finished_count.zero_()
         if self._steps:
-            kept = min(self._steps, len(self._recent))
-            recent = int(self._recent.sum()) / (kept * self._worlds)
+            kept = min(self._steps, len(self._succeeded))
+            recent = int(self._succeeded.sum()) / (kept * self._worlds)
             ever = int(self._ever) / (self._steps * self._worlds)
             told["true_success"] = recent + self._remembered * (ever - recent)
         return told
+
+    def solved_frames(self, replay: Replay, most: int) -> Tensor | None:
+        """Frames of the replay that are successes, or None where hardly any are; waits."""
+        if not len(replay):
+            return None
+        # A generator of its own, the same at the same step: nothing else may depend on the truth.
+        rng = torch.Generator(replay.device).manual_seed(self._steps)
+        drawn = replay.sample(_DRAWN * most, rng).steps[:, 0]
+        solved = drawn[self._succeeded.flatten()[drawn]]
+        return replay.arrival_frames(solved[:most]) if len(solved) >= _FEWEST else None
 
     def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
         """What a checkpoint must hold; successes are those of a replay that is saved as well."""
@@ -73,14 +86,18 @@ class Truth:
         }
         if not with_replay:
             return kept
-        successes = {"recent": self._recent, "ever": self._ever, "steps": torch.tensor(self._steps)}
-        return kept | {f"success/{name}": tensor for name, tensor in successes.items()}
+        return kept | {
+            "success/kept": self._succeeded,
+            "success/ever": self._ever,
+            "success/steps": torch.tensor(self._steps),
+        }
 
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors` were taken."""
         for name in ("episode_return", "finished_return", "finished_count"):
             getattr(self, f"_{name}").copy_(saved[name])
         if "success/steps" in saved:  # not in checkpoints without a replay, or from before
-            self._recent.copy_(saved["success/recent"])
             self._ever.copy_(saved["success/ever"])
             self._steps = int(saved["success/steps"])
+        if "success/kept" in saved:  # older checkpoints have no more than how many
+            self._succeeded.copy_(saved["success/kept"])

@@ -11,6 +11,9 @@ MOST, FEW = 0.8, 0.05
 """Shares of frames that count as nearly all and as next to none."""
 DEAD = 0.1
 """Mean imitation reward that counts as none: D is then below 0.1, of a usual ceiling of 1 to 3."""
+DISTRACTED = 0.3
+"""How far mean D of the agent's own successes may lie below that of held-out demonstrations, which
+show the way to success besides; and less than half of it."""
 OVERFIT = 0.2
 """How far P(success) of held-out demonstrations may lie below that of trained ones: two whole
 episodes of ten, where chance in the choice of episodes moves single frames."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pureward.verdict.limits import (
     DEAD,
+    DISTRACTED,
     FEW,
     FLAT,
     FORGOT,
@@ -26,6 +27,7 @@ Name = Literal[
     "unfinished",
     "saturated",
     "collapsed",
+    "distracted",
     "discriminator won",
     "reward hacked",
     "starved",
@@ -55,6 +57,20 @@ def _collapsed(n: Numbers) -> str | None:
         f"the discriminator says the same of demonstrations (mean D {n['mean/train']:.2f}) and "
         f"of {named} ({n[f'mean/{other}']:.2f}): it has not learned yet, or has fallen to a "
         f"constant{_and_return(n)}"
+    )
+
+
+def _distracted(n: Numbers) -> str | None:
+    """D trusts the data and not the same behaviour of the agent: it goes by something else."""
+    if "mean/solved" not in n or "mean/held_out" not in n or n.get("share_of_expert", 0.0) >= GOOD:
+        return None
+    shown, own = n["mean/held_out"], n["mean/solved"]
+    if shown - own < DISTRACTED or own > shown / 2:
+        return None
+    return (
+        f"mean D is {shown:.2f} on held-out demonstrations and {own:.2f} on the agent's own "
+        "successes: it goes by something other than success, such as how the scene looks"
+        f"{_and_return(n)}"
     )
 
 
@@ -145,6 +161,7 @@ _SOURCES = {
     "held_out": "held out",
     "failure": "failing",
     "replay": "the agent's",
+    "solved": "of its successes",
 }
 
 
@@ -190,6 +207,7 @@ RULES: dict[str, dict[Name, Rule]] = {
     "imitation": {
         "saturated": _saturated,
         "collapsed": _collapsed,
+        "distracted": _distracted,
         "discriminator won": _won,
         "reward hacked": _fooled,
         **_LAST,
