@@ -69,8 +69,8 @@ def _distracted(n: Numbers) -> str | None:
         return None
     return (
         f"mean D is {shown:.2f} on held-out demonstrations and {own:.2f} on the agent's own "
-        "successes: it goes by something other than success, such as how the scene looks"
-        f"{_and_return(n)}"
+        "successes: it goes by something other than success, such as how the scene looks; "
+        f"a higher η, or a higher floor of an estimated one, may turn it back{_and_return(n)}"
     )
 
 
