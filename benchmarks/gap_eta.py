@@ -12,26 +12,26 @@ of behaviour. A policy learns from the difference of the two rewards, capped at 
 """
 
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
 import torch
 import tyro
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
+from gap_trust import play
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
-from pureward.env import make
 from pureward.files import write_json
+from pureward.reward.compose import imitation_reward
 from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
 from pureward.reward.network import NetworkConfig
+from pureward.reward.resample import auc
 from pureward.reward.risk import nnpu, pn
-from pureward.run.collect import rollout
-from pureward.run.policy import load_policy
 
 TASK, SCENE = "lift", "cuboid"
 #: Name → risk, η, whether classes count alike.
@@ -90,19 +90,18 @@ class Row:
     failing: float
 
 
-def play(run: Path, episodes: int, seed: int) -> list[Episode]:
-    """Episodes of a run's policy among cuboids."""
-    env = make(TASK, episodes, "cpu", seed=seed, cameras=True, distractors=SCENE)
-    return rollout(env, load_policy(run, device="cpu").act)
-
-
 def gather(args: Args) -> Scene:
     """Draw and play everything once."""
     every = read_dataset(args.demonstrations).episodes
     shown, kept = ([e for e in every if e.split == s] for s in (TRAIN, HELD_OUT))
     count = args.episodes
-    learn = {"expert": play(args.expert, count, seed=1), "failing": _of_all(args, seed=1)}
-    judge = {"expert": play(args.expert, count, seed=2), "failing": _of_all(args, seed=2)}
+    learn, judge = (
+        {
+            "expert": _among_cuboids([args.expert], count, s),
+            "failing": _among_cuboids(args.failing, count, s),
+        }
+        for s in (1, 2)
+    )
     judge["data"] = draw(kept[:count], TASK, "cpu")
     return Scene(
         demonstrations=FrameBank(draw(shown[: 2 * count], TASK, "cpu")),
@@ -130,13 +129,8 @@ def measure(scene: Scene, name: str, share: float, args: Args) -> Row:
         ]
         discriminator.update(scene.demonstrations.sample(args.batch, rng), torch.cat(unlabeled))
     logits = {kind: discriminator.logits(frames) for kind, frames in scene.judged.items()}
-    # −log(1 − D) of D = sigmoid(logit)
-    paid = {
-        k: float(torch.nn.functional.softplus(v).clamp(max=1).mean()) for k, v in logits.items()
-    }
-    both = torch.cat([logits["expert"], logits["failing"]])
-    kinds = torch.arange(len(both)) < len(logits["expert"])
-    return Row(risk=name, share=share, area=float(roc_auc_score(kinds, both)), **paid)
+    paid = {k: float(imitation_reward(v, ceiling=1.0).mean()) for k, v in logits.items()}
+    return Row(risk=name, share=share, area=float(auc(logits["expert"], logits["failing"])), **paid)
 
 
 def main(args: Args) -> None:
@@ -152,18 +146,13 @@ def main(args: Args) -> None:
         seconds = time.perf_counter() - began
         print(f"{name:20} {share:6.2f} {told}   {seconds:.0f} s", flush=True)
         if args.out:
-            settings = {k: v for k, v in asdict(replace(args, failing=())).items() if k != "out"}
-            write_json(
-                args.out,
-                {
-                    "settings": {k: str(v) for k, v in settings.items()},
-                    "rows": [asdict(row) for row in rows],
-                },
-            )
+            settings = {k: str(v) for k, v in vars(args).items() if k not in ("failing", "out")}
+            write_json(args.out, {"settings": settings, "rows": [asdict(row) for row in rows]})
 
 
-def _of_all(args: Args, seed: int) -> list[Episode]:
-    return [episode for run in args.failing for episode in play(run, args.episodes, seed)]
+def _among_cuboids(runs: Sequence[Path], episodes: int, seed: int) -> list[Episode]:
+    stage = {"task": TASK, "episodes": episodes, "seed": seed}
+    return [episode for run in runs for episode in play(run, SCENE, **stage)]
 
 
 def _some(bank: FrameBank, count: int = 1000) -> Tensor:

@@ -14,11 +14,14 @@ from pathlib import Path
 import torch
 import tyro
 
+from pureward.data.episodes import Episode
 from pureward.env import make
 from pureward.evidence import judge_episode
 from pureward.files import write_json
 from pureward.reward.saved import load_reward
 from pureward.run.collect import rollout
+from pureward.run.config_file import read_config
+from pureward.run.directory import RunDirectory
 from pureward.run.policy import load_policy
 
 SCENES = ("cube", "cuboid")
@@ -52,9 +55,16 @@ class Row:
     """r_φ before any gate, where there is one."""
 
 
-def judge(run: Path, scenes: dict[str, list], stack: int) -> list[Row]:
+def play(run: Path, scene: str, *, task: str, episodes: int, seed: int) -> list[Episode]:
+    """Greedy episodes of a run's last policy, with frames, in a scene of cubes or cuboids."""
+    env = make(task, episodes, "cpu", seed=seed, cameras=True, distractors=scene)
+    return rollout(env, load_policy(run, device="cpu").act)
+
+
+def judge(run: Path, scenes: dict[str, list[Episode]]) -> list[Row]:
     """The rows of one run, a scene each."""
     reward, rows = load_reward(run, device="cpu"), []
+    stack = read_config(RunDirectory(run)).replay.frame_stack
     for scene, episodes in scenes.items():
         judged = [judge_episode(episode, reward, stack) for episode in episodes]
         told = {
@@ -75,18 +85,12 @@ def mean(steps: list[torch.Tensor]) -> float | None:
 
 def main(args: Args) -> None:
     """Play, judge, print."""
-    policy = load_policy(args.expert, device="cpu")
-    scenes = {
-        scene: rollout(
-            make(args.task, args.episodes, "cpu", seed=args.seed, cameras=True, distractors=scene),
-            policy.act,
-        )
-        for scene in SCENES
-    }
+    stage = {"task": args.task, "episodes": args.episodes, "seed": args.seed}
+    scenes = {scene: play(args.expert, scene, **stage) for scene in SCENES}
     print(f"{'reward of':42} {'scene':7} {'true':>6} {'paid':>6} {'D':>6} {'r_phi':>6}")
     rows = []
     for run in args.runs:
-        for row in judge(run, scenes, policy.config.replay.frame_stack):
+        for row in judge(run, scenes):
             rows.append(row)
             told = (row.true, row.paid, row.trust, row.predicted)
             numbers = " ".join(f"{'–' if value is None else f'{value:.3f}':>6}" for value in told)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 import tyro
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from pu_digits import Split, digits, mlp, split
 from pureward.files import write_json
+from pureward.reward.resample import auc
 from pureward.reward.risk import Risk, nnpu, pn
 
 SHARES = (0.02, 0.1, 0.25, 0.5)
@@ -77,7 +77,7 @@ def measure(data: Split, risk: Objective, share: float, seed: int, args: Args) -
 def told(logits: Tensor, success: Tensor) -> list[float]:
     """The numbers of `MEASURES`."""
     return [
-        float(roc_auc_score(success, logits)),
+        float(auc(logits[success], logits[~success])),
         float(((logits > 0) == success).float().mean()),
         float(logits[success].sigmoid().mean()),
     ]

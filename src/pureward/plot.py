@@ -81,7 +81,7 @@ def draw_lines(
         label, style = line.label + _seeds(line), next(styles[line.method])
         _draw(axis, _courses(line, kind, name, by), label, _COLOURS[line.method], style=style)
     if name == "return":
-        _draw_expert(axis, runs)
+        draw_expert(axis, runs)
     _dress(axis, title, by)
 
 
@@ -201,8 +201,8 @@ def _seeds(line: Line) -> str:
     return f" ({len(line.runs)} seeds)" if len(line.runs) > 1 else ""
 
 
-def _draw_expert(axis: Axes, runs: Sequence[History]) -> None:
-    """A dashed line for each return that the runs' data was made with."""
+def draw_expert(axis: Axes, runs: Sequence[History]) -> None:
+    """Draw a dashed line for each return that the runs' data was made with."""
     known = {
         (run.expert, "expert" if run.config.get("demonstrations") else "best annotated")
         for run in runs

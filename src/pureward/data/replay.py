@@ -198,8 +198,11 @@ class Replay:
 
     def sample_frames(self, batch: int, generator: torch.Generator) -> Tensor:
         """Draw arrival frames of any step kept: the discriminator's unlabeled minibatch."""
-        step = self._sampler.chosen(self._fractions(batch, generator))
-        return self.arrival_frames(self._place(*step))
+        return self.arrival_frames(self.sample_steps(batch, generator))
+
+    def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Draw places of any step kept, int64 (batch,), each with the same probability."""
+        return self._place(*self._sampler.chosen(self._fractions(batch, generator)))
 
     def newest_steps(self) -> Tensor:
         """Places of every world's last step, int64 (worlds,), to score it as it comes in."""

@@ -11,7 +11,7 @@ from pureward.env import make
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
-from pureward.plot import SUCCESS, add_legend, curves, draw_lines
+from pureward.plot import SUCCESS, add_legend, curves, draw_expert, draw_lines
 from pureward.reward.methods import method_named
 
 _PANEL = (4.2, 3.2)  # inches
@@ -124,15 +124,9 @@ def _points(axis: Axes, groups: Sequence[Group], of: Values, label: str, colour:
 
 def _returns(axis: Axes, groups: Sequence[Group], title: str) -> None:
     _points(axis, groups, Group.returns, "", _POLICY)
-    _expert(axis, groups)
+    draw_expert(axis, [run for group in groups for run in group.runs])
     axis.set_ylabel("true return, greedy")
     axis.set_title(title, fontsize=10)
-
-
-def _expert(axis: Axes, groups: Sequence[Group]) -> None:
-    known = {run.expert for group in groups for run in group.runs if run.expert is not None}
-    for value in known:
-        axis.axhline(value, color="0.3", linestyle="--", linewidth=1, label="expert")
 
 
 def _dress(axis: Axes) -> None:

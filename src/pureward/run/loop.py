@@ -204,9 +204,7 @@ class _Run:
             print(f"reward model: mean squared error {report.train_error:.4f}{told}")
 
     def _probe(self) -> None:
-        solved = None
-        if self.config.needs_frames:
-            solved = self.truth.solved_frames(self.learner.replay, self.config.probe_frames)
+        solved = self.truth.solved_frames(self.learner.replay, self.config.probe_frames)
         found = self.learner.reward.probe(solved)
         if found:
             self.log.write("probe", self.env_steps, found | {"seconds": self.clock.read()})

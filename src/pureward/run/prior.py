@@ -119,7 +119,7 @@ class RunPrior:
         old = 0 if memory is None else round(_LOOKED_AT * self._adversary.memory_share)
         frames, episodes = [], []
         if old < _LOOKED_AT:
-            steps = self._replay.sample(_LOOKED_AT - old, generator).steps[:, 0]
+            steps = self._replay.sample_steps(_LOOKED_AT - old, generator)
             frames.append(self._replay.arrival_frames(steps))
             episodes.append(self._replay.episodes(steps))
         if memory is not None:

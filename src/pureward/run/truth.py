@@ -69,11 +69,11 @@ class Truth:
 
     def solved_frames(self, replay: Replay, most: int) -> Tensor | None:
         """Frames of the replay that are successes, or None where hardly any are; waits."""
-        if not len(replay):
+        if not len(replay) or replay.layout.frame_shape is None:
             return None
         # A generator of its own, the same at the same step: nothing else may depend on the truth.
         rng = torch.Generator(replay.device).manual_seed(self._steps)
-        drawn = replay.sample(_DRAWN * most, rng).steps[:, 0]
+        drawn = replay.sample_steps(_DRAWN * most, rng)
         solved = drawn[self._succeeded.flatten()[drawn]]
         return replay.arrival_frames(solved[:most]) if len(solved) >= _FEWEST else None
 

@@ -70,7 +70,7 @@ def _distracted(n: Numbers) -> str | None:
     return (
         f"mean D is {shown:.2f} on held-out demonstrations and {own:.2f} on the agent's own "
         "successes: it goes by something other than success, such as how the scene looks; "
-        f"a higher η, or a higher floor of an estimated one, may turn it back{_and_return(n)}"
+        f"a PU method with a higher η, or floor of an estimated one, may not{_and_return(n)}"
     )
 
 
