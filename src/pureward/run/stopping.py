@@ -8,7 +8,7 @@ from typing import Any
 
 
 class StopSignal:
-    """Notes the first signal; a second one stops the process at once."""
+    """Notes the signal; a second Ctrl-C stops the process at once."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -28,4 +28,6 @@ class StopSignal:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.asked = True
-        signal.signal(number, self._before[signal.Signals(number)])
+        # SIGTERM comes twice where a whole group is told to end: from outside, and from the parent.
+        if number == signal.SIGINT:
+            signal.signal(number, self._before[signal.SIGINT])
