@@ -138,12 +138,13 @@ def test_runs_of_other_settings_are_not_taken_for_these(first):
 
 
 @pytest.mark.slow
-def test_episodes_of_prl_are_watched_with_both_rewards(out):
-    plan = small_plan(out, figure=FIGURES["hacking"], tasks=("reach",))
+def test_episodes_of_every_prl_are_watched_with_both_rewards(out):
+    plan = small_plan(out, figure=FIGURES["hacking"], tasks=("reach",), seeds=2)
     done = reproduce(plan, AtOnce(), device="cpu")
     assert not [ending for ending in done.endings if not ending.well]
     assert [path.name for path in done.files][:2] == ["hacking-reach.png", "hacking-reach.pdf"]
     with Image.open(done.files[0]) as picture:
         assert picture.width > picture.height > 200
     assert {row["task"] for row in done.claims} == {"reach (the paper has not)"}
+    assert done.claims[0]["numbers"].endswith(" over 32 episodes")
     assert {row["outcome"] for row in done.claims} <= {"holds", "does not hold"}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reward hacking made visible: episodes of prl's policy, and what prl and nn-purl pay for them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,14 @@ from pureward.run.collect import rollout
 from pureward.run.policy import load_policy
 from pureward.strip import Panel, Strip, Track, draw_strips
 
-_EPISODES = 16  # played, of which one is shown
+_EPISODES = 16  # of every seed; one of all is shown
 _SEED = 7
+_PAID: tuple[str, ...] = ("true", "prl", "nn-purl")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """Episodes of prl's policy on one task, judged by both rewards."""
+    """Episodes of prl's policies on one task, judged by both rewards."""
 
     task: str
     strip: Strip
@@ -32,25 +34,32 @@ class Watched:
     """Of every episode: "true", and what "prl" and "nn-purl" pay."""
 
 
-def watch(task: str, prl: Path, purl: Path, device: str) -> Watched:
-    """Play episodes of prl's policy and let both rewards judge them."""
+def watch(task: str, pairs: Sequence[tuple[Path, Path]], device: str) -> Watched:
+    """Episodes of prl's policies and what both rewards pay for them, a seed after the other."""
     place = str(find_device(device))
-    rewards = {"prl": load_reward(prl, device=place), "nn-purl": load_reward(purl, device=place)}
+    # Of each seed the frames of one episode are kept: those of all would fill the memory.
+    seeds = [_watch_seed(task, prl, purl, place) for prl, purl in pairs]
+    worst = max(seeds, key=lambda seen: float(_beyond_truth(seen.returns).max()))
+    returns = {name: np.concatenate([seen.returns[name] for seen in seeds]) for name in _PAID}
+    return replace(worst, returns=returns)
+
+
+def _watch_seed(task: str, prl: Path, purl: Path, place: str) -> Watched:
+    """Play episodes of prl's policy and let both rewards judge them."""
     policy = load_policy(prl, device=place)
     env = make(task, _EPISODES, place, seed=_SEED, cameras=True)
+    rewards = [load_reward(run, device=place) for run in (prl, purl)]
     stack = policy.config.replay.frame_stack
-    episodes = rollout(env, policy.act)
-    judged = {
-        name: [judge_episode(episode, reward, stack) for episode in episodes]
-        for name, reward in rewards.items()
-    }
-    returns = {
-        name: np.array([float(one.learned.sum()) for one in judged[name]]) for name in judged
-    }
-    returns["true"] = np.array([float(episode.rewards.sum()) for episode in episodes])
-    worst = int(np.argmax(returns["prl"] - returns["true"]))
-    strip = _strip(task, judged["prl"][worst], judged["nn-purl"][worst])
-    return Watched(task=task, strip=strip, returns=returns)
+    by_prl, by_purl = (partial(judge_episode, reward=one, stack=stack) for one in rewards)
+    judged = [(by_prl(episode), by_purl(episode)) for episode in rollout(env, policy.act)]
+    paid = [(a.episode.rewards.sum(), a.learned.sum(), b.learned.sum()) for a, b in judged]
+    returns = dict(zip(_PAID, np.array(paid).T, strict=True))
+    worst = int(np.argmax(_beyond_truth(returns)))
+    return Watched(task=task, strip=_strip(task, *judged[worst]), returns=returns)
+
+
+def _beyond_truth(returns: Mapping[str, np.ndarray]) -> np.ndarray:
+    return returns["prl"] - returns["true"]
 
 
 def draw_watched(watched: list[Watched]) -> Canvas:

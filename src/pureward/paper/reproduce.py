@@ -97,7 +97,7 @@ def _history(plan: Plan, task: str, path: Path) -> History:
 
 
 def _watch(plan: Plan, device: str) -> list[Watched]:
-    """The first seed of each task on which both rewards are there."""
+    """On each task the seeds of which both rewards are there."""
     watched = []
     for task in plan.tasks:
         pairs = zip(
@@ -105,7 +105,7 @@ def _watch(plan: Plan, device: str) -> list[Watched]:
         )
         there = [pair for pair in pairs if all((run / "reward").exists() for run in pair)]
         if there:
-            watched.append(watch(task, *there[0], device))
+            watched.append(watch(task, there, device))
     return watched
 
 

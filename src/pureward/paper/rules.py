@@ -183,10 +183,11 @@ def deluded() -> Rule:
     def ask(results: Results, task: str) -> Finding:
         watched = [_watched(results, task, name) for name in ("true", "prl")]
         true, promised = (float(returns.mean()) for returns in watched)
+        numbers = f"{promised:.1f} for {true:.1f} over {len(watched[0])} episodes"
         expert = results.group(task, "prl").runs[0].expert
         if expert is None:
             raise UnmeasuredError(f"an expert's return on {task}")
-        return _decided(promised - true > PARTED * abs(expert), f"{promised:.1f} for {true:.1f}")
+        return _decided(promised - true > PARTED * abs(expert), numbers)
 
     return Rule(
         says=f"over the episodes of prl's policy, prl promises more than the true return, by more "
