@@ -4,9 +4,10 @@
     python benchmarks/even_search.py --task walker --env-steps 2000000 --at-once 9
 
 Methods with a discriminator are tried with four changes to it, regression with four changes to the
-fit of r_φ, all of them against the task's preset and for as many env steps. The best setting of a
-method is the one with the largest area under its curve. Expert and data are those of `pureward
-reproduce`, found in its folder or made there; runs that are there already are not run again.
+fit of r_φ and to the policy, all of them against the task's preset and for as many env steps. The
+best setting of a method is the one with the largest area under its curve. Expert and data are those
+of `pureward reproduce`, found in its folder or made there; runs that are there already are not run
+again.
 """
 
 from collections.abc import Callable
@@ -75,7 +76,7 @@ REGRESSION = (
     Change("rate-times-3", "reward.model.learning_rate", times(3)),
     Change("rate-by-3", "reward.model.learning_rate", times(1 / 3)),
     Change("passes-times-2", "reward.model.epochs", times(2)),
-    Change("other-decay", "reward.model.decay", lambda falls: not falls),
+    Change("averaging", "agent.averaging", lambda _: 0.1),  # which gated methods have
 )
 
 

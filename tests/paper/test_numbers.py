@@ -142,6 +142,15 @@ def test_a_fall_is_one_of_a_fifth(lines):
     assert outcome(falls("pnrl"), results) == "holds"
 
 
+def test_seeds_that_are_best_at_other_times_do_not_fall_together(lines):
+    results = lines({"pnrl": [50.0, 50.0]})  # 10, 20 … 50 at 200, 400 … 1000; 45 in the end
+    for run, early in zip(results.groups[0].runs, (0, 2), strict=True):
+        [row for row in run.rows if row["kind"] == "eval"][early]["return"] = 70.0
+    # Means over seeds: 40, 20, 50, 40, 50; the mean of the seeds' own bests would be 70.
+    assert results.groups[0].peak() == pytest.approx(50.0)
+    assert outcome(falls("pnrl"), results) == "does not hold"
+
+
 def test_the_best_of_a_sweep_needs_all_of_it(lines):
     sweep = {f"nn-purl, η {eta}": [final] for eta, final in (("0.1", 20.0), ("0.5", 80.0))}
     errors = {"nn-purl, η 0.1": {"reward_error": -40.0}, "nn-purl, η 0.5": {"reward_error": 9.0}}

@@ -68,10 +68,19 @@ class Group:
         judged = [run for run in self.runs if len(run.series("eval", "return"))]
         return replace(self, runs=judged).late("return")
 
-    def best(self) -> np.ndarray:
-        """The best greedy evaluation of each seed."""
-        courses = [run.series("eval", "return")[:, 1] for run in self.runs]
-        return self._known("return", [float(course.max()) for course in courses if len(course)])
+    def peak(self) -> float:
+        """The top of the mean curve of greedy returns, where all seeds were evaluated.
+
+        The mean of each seed's own best would be above it by chance alone.
+        """
+        courses = [run.series("eval", "return") for run in self.runs]
+        courses = [course for course in courses if len(course)]
+        first = max((course[0, 0] for course in courses), default=0.0)
+        last = min((course[-1, 0] for course in courses), default=0.0)
+        at = np.unique([step for course in courses for step in course[:, 0]])
+        at = at[(at >= first) & (at <= last)]
+        heights = [np.interp(at, course[:, 0], course[:, 1]) for course in courses]
+        return float(self._known("return", [*np.mean(heights, axis=0)] if len(at) else []).max())
 
     def ways(self) -> np.ndarray:
         """How far each seed has come from the return of failures to the expert's."""

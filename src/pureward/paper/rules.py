@@ -69,11 +69,13 @@ def falls(label: str) -> Rule:
 
     def ask(results: Results, task: str) -> Finding:
         group = results.group(task, label)
-        best, end = mean_of(group.best()).value, mean_of(group.returns()).value
+        best, end = group.peak(), mean_of(group.returns()).value
         told = f"{label} {best:.1f} at its best, {end:.1f} in the end"
         return _decided(best - end > PARTED * abs(best), told)
 
-    return Rule(says=f"the return ends more than {PARTED:.0%} below its best", ask=ask)
+    return Rule(
+        says=f"the return ends more than {PARTED:.0%} below the top of the mean curve", ask=ask
+    )
 
 
 def most_return(label: str, among: tuple[str, ...]) -> Rule:
