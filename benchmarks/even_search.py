@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same search for every method: five settings each, on a seed that no figure uses.
+"""The same search for every method: five settings each, on seeds that no figure uses.
 
     python benchmarks/even_search.py --task walker --env-steps 2000000 --at-once 9
 
 Methods with a discriminator are tried with four changes to it, regression with four changes to the
 fit of r_φ and to the policy, all of them against the task's preset and for as many env steps. The
-best setting of a method is the one with the largest area under its curve. Expert and data are those
-of `pureward reproduce`, found in its folder or made there; runs that are there already are not run
-again.
+change with the largest area under its curve meets the preset again on other seeds, and is chosen if
+it is ahead on all. Expert and data are those of `pureward reproduce`, found in its folder or made
+there; runs that are there already are not run again.
 """
 
 from collections.abc import Callable
@@ -35,8 +35,8 @@ class Args:
 
     task: str = "walker"
     methods: tuple[str, ...] = (*IMITATION, *SUPERVISED)
-    seed: int = 100
-    """One that figures do not use."""
+    seeds: tuple[int, ...] = (100, 101)
+    """Ones that figures do not use: the first of all settings, others of preset and best change."""
     env_steps: int = 0
     """Of every run; 0 takes the preset's."""
     out: Path = Path("runs/paper")
@@ -65,6 +65,7 @@ def times(factor: float) -> Callable[[Any], Any]:
     return lambda value: type(value)(value * factor)
 
 
+PRESET = "preset"
 #: Of a discriminator, and of r_φ where there is none: as many of either.
 DISCRIMINATOR = (
     Change("rate-times-3", "reward.learning_rate", times(3)),
@@ -80,19 +81,19 @@ REGRESSION = (
 )
 
 
-def trials(args: Args, method: str) -> dict[str, Training]:
-    """The runs of a method, by the name of what they change."""
+def trials(args: Args, method: str, seed: int) -> dict[str, Training]:
+    """The runs of a method on a seed, by the name of what they change."""
     row = method_named(method)
     assert row.positives is not None, "a search is for learned rewards"
     folder = args.out / args.task
     data = {row.positives: str(folder / row.positives)}
-    own = preset(args.task, method=method, seed=args.seed, device=args.device, **data)
+    own = preset(args.task, method=method, seed=seed, device=args.device, **data)
     own = replace(own, env_steps=args.env_steps or own.env_steps)
     before = flat(to_json(own))
-    changed: dict[str, dict[str, Any]] = {"preset": {}}
+    changed: dict[str, dict[str, Any]] = {PRESET: {}}
     for change in DISCRIMINATOR if row.has_discriminator else REGRESSION:
         changed[change.name] = {change.setting: change.value(before[change.setting])}
-    places = {name: str(folder / "search" / f"{method}-{name}") for name in changed}
+    places = {name: f"{folder}/search/{method}-{name}/seed-{seed}" for name in changed}
     return {
         name: Training(
             config=with_settings(own, {**settings, "out": places[name]}),
@@ -102,8 +103,8 @@ def trials(args: Args, method: str) -> dict[str, Training]:
     }
 
 
-def plan_search(args: Args) -> Plan:
-    """Data, then all trials of all methods: every preset, every first change, and so on."""
+def plan_search(args: Args, chosen: dict[str, list[str]], seed: int) -> Plan:
+    """Data, then trials of all methods: every first one, every second one, and so on."""
     figure = Figure(
         name="search",
         shows="the same search for every method",
@@ -114,30 +115,28 @@ def plan_search(args: Args) -> Plan:
     )
     plan = make_plan(figure, out=args.out, seeds=1, device=args.device)
     data = [step for step in plan.steps if not (isinstance(step, Training) and step.after)]
-    tried = {method: trials(args, method) for method in args.methods}
-    runs = {
-        (args.task, f"{method} {name}"): [job.out]
-        for method, jobs in tried.items()
-        for name, job in jobs.items()
+    jobs = {
+        (method, change): trials(args, method, seed)[change]
+        for turn in zip(*chosen.values(), strict=True)
+        for method, change in zip(chosen, turn, strict=True)
     }
-    turns = zip(*(jobs.values() for jobs in tried.values()), strict=True)
-    return replace(plan, steps=(*data, *(job for turn in turns for job in turn)), runs=runs)
+    runs = {(args.task, f"{method} {change}"): [job.out] for (method, change), job in jobs.items()}
+    return replace(plan, steps=(*data, *jobs.values()), runs=runs)
 
 
-def report(plan: Plan) -> list[dict[str, Any]]:
-    """A row a run that was evaluated: its curve, and the area under it."""
-    results = read_results(plan)
-    span = results.span(plan.tasks[0])
+def report(plan: Plan, env_steps: int, seed: int) -> list[dict[str, Any]]:
+    """A row a run that came to its end: its curve, and the area under it."""
     told = []
-    for group in results.groups:
+    for group in read_results(plan).groups:
         method, change = group.label.split()
         curve = group.runs[0].series("eval", "return")
-        if len(curve) and curve[-1, 0] >= span[1]:
+        if len(curve) and curve[-1, 0] >= env_steps:
             told.append(
                 {
                     "method": method,
                     "change": change,
-                    "area": round(float(group.area(span)[0]), 1),
+                    "seed": seed,
+                    "area": round(float(group.area((curve[0, 0], curve[-1, 0]))[0]), 1),
                     "steps": curve[:, 0].tolist(),
                     "returns": curve[:, 1].round(1).tolist(),
                 }
@@ -145,23 +144,54 @@ def report(plan: Plan) -> list[dict[str, Any]]:
     return told
 
 
-def show(told: list[dict[str, Any]]) -> None:
-    """The areas of every method, and which is the largest."""
-    for method in dict.fromkeys(row["method"] for row in told):
-        own = [row for row in told if row["method"] == method]
-        areas = ", ".join(f"{row['change']} {row['area']:.0f}" for row in own)
-        best = max(own, key=lambda row: row["area"])
-        print(f"{method:13} best: {best['change']:16} ({areas})")
+def run_round(args: Args, chosen: dict[str, list[str]], seed: int) -> list[dict[str, Any]]:
+    """Do what is left of the trials of a seed, and report them."""
+    plan = plan_search(args, chosen, seed)
+    carry_out(plan, local_executor(args.device, args.at_once), budget_minutes=args.budget)
+    asked = [job.config.env_steps for job in plan.steps if isinstance(job, Training)]
+    return report(plan, asked[-1], seed)
+
+
+def finalists(told: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The preset of each method, and the change that came furthest."""
+    changes = sorted((row for row in told if row["change"] != PRESET), key=lambda row: row["area"])
+    return {row["method"]: [PRESET, row["change"]] for row in changes}
+
+
+def verdict(told: list[dict[str, Any]], method: str, change: str) -> dict[str, Any]:
+    """What is chosen for a method: the change, if it is ahead of the preset wherever they met."""
+    areas = {(row["change"], row["seed"]): row["area"] for row in told if row["method"] == method}
+    met = [seed for name, seed in areas if name == change and (PRESET, seed) in areas]
+    ahead = len(met) > 1 and all(areas[change, seed] > areas[PRESET, seed] for seed in met)
+    return {
+        "method": method,
+        "chosen": change if ahead else PRESET,
+        "best change": change,
+        "areas": [areas[change, seed] for seed in met],
+        "areas of the preset": [areas[PRESET, seed] for seed in met],
+    }
+
+
+def show(told: list[dict[str, Any]], chosen: list[dict[str, Any]]) -> None:
+    """What is chosen for every method, and the areas it was chosen by."""
+    for row in chosen:
+        own = [one for one in told if one["method"] == row["method"]]
+        areas = ", ".join(f"{one['change']} {one['area']:.0f}" for one in own)
+        print(f"{row['method']:13} {row['chosen']:16} {areas}")
 
 
 def main(args: Args) -> None:
-    """Run what is left of the search, write it, tell the best of every method."""
-    plan = plan_search(args)
-    carry_out(plan, local_executor(args.device, args.at_once), budget_minutes=args.budget)
-    told = report(plan)
-    show(told)
-    asked = {"task": args.task, "seed": args.seed, "env_steps": args.env_steps or "the preset's"}
-    write_json(args.to / f"{args.task}.json", {**asked, "runs": told})
+    """Run what is left of the search, write it, tell what is chosen for every method."""
+    first, *others = args.seeds
+    everything = {method: list(trials(args, method, first)) for method in args.methods}
+    told = run_round(args, everything, first)
+    last = finalists(told)
+    for seed in others:
+        told += run_round(args, last, seed)
+    chosen = [verdict(told, method, change) for method, (_, change) in last.items()]
+    show(told, chosen)
+    asked = {"task": args.task, "seeds": args.seeds, "env_steps": args.env_steps or "the preset's"}
+    write_json(args.to / f"{args.task}.json", {**asked, "chosen": chosen, "runs": told})
 
 
 if __name__ == "__main__":
