@@ -66,7 +66,8 @@ class _put_back:  # noqa: N801 - reads as a verb where it is used
     """Restore tensors and generators in place on leaving."""
 
     def __init__(self, tensors: Iterable[Tensor], generators: list[torch.Generator]) -> None:
-        self.saved = [(tensor, tensor.detach().clone()) for tensor in tensors]
+        # On the host: D's memory is gigabytes, and torch would keep the room for good.
+        self.saved = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in tensors]
         self.states = [(generator, generator.get_state()) for generator in generators]
 
     def __enter__(self) -> None:

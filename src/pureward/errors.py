@@ -16,3 +16,13 @@ class SimulationError(RuntimeError):
 
 class TrainingError(RuntimeError):
     """Learning cannot go on: a loss or a weight is not a number any more."""
+
+
+# As torch says it of a GPU and of the host, and Warp of a GPU.
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether it was raised for want of memory, which a class of its own does not tell."""
+    told = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
+    return told or isinstance(error, MemoryError)

@@ -65,6 +65,9 @@ class _Bars:
         if returns:
             bar.set_postfix_str(f"true return {returns[-1]:.1f}")
 
+    def put_off(self, job: Job) -> None:
+        self.bars[job.out].set_postfix_str("waits for memory")
+
     def end(self, ending: Ending) -> None:
         self.look(ending.job)
         if not ending.well:

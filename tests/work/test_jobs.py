@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 from pureward.errors import InputError, TrainingError
 from pureward.work.jobs import work_off
@@ -38,6 +39,8 @@ class Task:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.does == "sleep":
             time.sleep(600)
+        if self.does == "allocate":
+            torch.empty(2**60, dtype=torch.uint8)
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / "done").touch()
         return True
@@ -82,6 +85,8 @@ class Silent:
         return job
 
     def look(self, job) -> None: ...
+
+    def put_off(self, job) -> None: ...
 
     def end(self, ending) -> None: ...
 
@@ -174,3 +179,65 @@ def test_whatever_is_at_work_stops_if_the_watcher_raises(tmp_path):
         )
     assert time.monotonic() - began < 60
     assert not (tmp_path / "long" / "done").exists()
+
+
+class Small:
+    """A device that has room for some jobs, each of which takes two looks."""
+
+    at_once = 5
+
+    def __init__(self, room: int) -> None:
+        self.room, self.most, self.started = room, 0, 0
+        self.handles: list[Held] = []
+
+    def start(self, job):
+        self.handles = [handle for handle in self.handles if handle.looks > 0]
+        fits = len(self.handles) < self.room
+        handle = Held(job, fits)
+        self.handles += [handle] if fits else []
+        self.most, self.started = max(self.most, len(self.handles)), self.started + 1
+        return handle
+
+
+class Held(Ended):
+    def __init__(self, job, fits: bool) -> None:
+        self.job, self.fits, self.looks = job, fits, 2 if fits else 0
+
+    def running(self) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
+
+    def ended(self):
+        return "finished" if self.fits and self.job.run() else "crowded"
+
+    def last_words(self) -> str:
+        return "no memory"
+
+
+def test_a_job_without_room_waits_for_another_and_fewer_are_at_work_then(tmp_path):
+    class Counting(Silent):
+        put = 0
+
+        def put_off(self, job) -> None:
+            self.put += 1
+
+    jobs = [Task(tmp_path / str(number)) for number in range(9)]
+    executor, watcher = Small(room=3), Counting()
+    endings = work_off(jobs, executor, watcher)
+    assert set(states(endings).values()) == {"finished"}
+    assert executor.most == 3
+    assert watcher.put == 2  # of the first five; then three at once are enough
+    assert executor.started == len(jobs) + watcher.put
+
+
+def test_a_job_that_has_no_room_even_alone_has_failed(tmp_path):
+    (ending,) = work_off([Task(tmp_path / "large")], Small(room=0), Silent())
+    assert (ending.state, ending.said) == ("failed", "no memory")
+
+
+def test_a_process_without_memory_says_so(tmp_path):
+    job = Task(tmp_path / "large", does="allocate")
+    (ending,) = work_off([job], LocalProcesses(places=(None,)), Silent())
+    assert ending.state == "failed"
+    assert ending.said.startswith("there is no memory left for it: ")
+    assert "Traceback" not in (tmp_path / "large" / "log.txt").read_text()

@@ -124,6 +124,9 @@ class _Told:
     def look(self, job: Job) -> None:
         pass
 
+    def put_off(self, job: Job) -> None:
+        print(f"  {self._name(job)} found no memory and waits; fewer run at once now", flush=True)
+
     def end(self, ending: Ending) -> None:
         if ending.state in ("found", "blocked"):
             return  # nothing was done

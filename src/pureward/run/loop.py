@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm import tqdm
 
 from pureward.env import make
@@ -198,6 +199,7 @@ class _Run:
                 self.log.write("fit", 0, values | held_out)
 
             report = self.learner.reward.fit(show)
+        torch.cuda.empty_cache()  # what the fit took is for the runs beside; on a CPU, nothing
         if report is not None:
             held_out = report.held_out_error
             told = "" if held_out is None else f", {held_out:.4f} on episodes it never saw"

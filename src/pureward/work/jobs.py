@@ -15,7 +15,7 @@ from pureward.errors import TrainingError
 
 _LOOK_EVERY = 0.5  # seconds between looks at how the work stands
 
-Result = Literal["finished", "stopped", "failed"]
+Result = Literal["finished", "stopped", "failed", "crowded"]
 
 
 class Job(Protocol):
@@ -53,7 +53,7 @@ class Handle(Protocol):
         ...
 
     def ended(self) -> Result:
-        """How it ended."""
+        """How it ended; crowded out if there was no memory left for it."""
         ...
 
     def last_words(self) -> str:
@@ -113,6 +113,10 @@ class Watcher(Protocol):
         """A job is at work."""
         ...
 
+    def put_off(self, job: Job) -> None:
+        """A job found no memory beside the others and waits for one of them to end."""
+        ...
+
     def end(self, ending: Ending) -> None:
         """A job has ended; raising stops all others."""
         ...
@@ -120,6 +124,9 @@ class Watcher(Protocol):
 
 def work_off(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[Ending]:
     """Do all jobs, each after those it needs; one that fails holds up only those that need it.
+
+    One that finds no memory beside others waits until one of them has ended, and from then on no
+    more are at work at once than there was room for.
 
     Jobs that are finished are left alone. If this process is interrupted or the watcher raises,
     whatever is at work stops with a checkpoint.
@@ -153,6 +160,7 @@ class _Fleet:
 
     def __post_init__(self) -> None:
         self.outs = {job.out for job in self.waiting}
+        self.room = self.executor.at_once
 
     def start_what_can(self) -> None:
         for job in list(self.waiting):
@@ -165,7 +173,7 @@ class _Fleet:
                 self._settle(job, "blocked", f"waits for {', '.join(lost)}")
             elif None in needed:
                 continue
-            elif len(self.working) < self.executor.at_once:
+            elif len(self.working) < self.room:
                 self._start(job)
             else:
                 continue
@@ -177,7 +185,13 @@ class _Fleet:
             if handle.running():
                 continue
             self.working.remove((job, handle))
-            self._settle(job, handle.ended(), handle.last_words())
+            ended = handle.ended()
+            if ended != "crowded":
+                self._settle(job, ended, handle.last_words())
+            elif self.working:
+                self._put_off(job)
+            else:  # alone it had all the memory there is
+                self._settle(job, "failed", handle.last_words())
 
     def _start(self, job: Job) -> None:
         chosen = self.watcher.begin(job)
@@ -185,6 +199,11 @@ class _Fleet:
             self._settle(job, "stopped", "there was no time left to begin it")
         else:
             self.working.append((chosen, self.executor.start(chosen)))
+
+    def _put_off(self, job: Job) -> None:
+        self.room = len(self.working)
+        self.waiting.insert(0, job)
+        self.watcher.put_off(job)
 
     def _settle(self, job: Job, state: State, said: str = "") -> None:
         ending = Ending(job=job, state=state, said=said)

@@ -13,12 +13,13 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-from pureward.errors import InputError, SimulationError, TrainingError
+from pureward.errors import InputError, SimulationError, TrainingError, lacks_memory
 from pureward.work.jobs import Job, Result
 
 # Fork would copy threads and locks of torch half-way; a new interpreter has none.
 _CONTEXT = multiprocessing.get_context("spawn")
-_STOPPED = 75  # the exit code of "try again later" (EX_TEMPFAIL of sysexits.h)
+# Exit codes of "try again later" (EX_TEMPFAIL of sysexits.h) and of "no memory" (ENOMEM).
+_STOPPED, _CROWDED = 75, 12
 
 
 @dataclass
@@ -63,7 +64,7 @@ class LocalProcess:
 
     def ended(self) -> Result:
         """How it ended, by its exit code."""
-        known: dict[int | None, Result] = {0: "finished", _STOPPED: "stopped"}
+        known: dict[int | None, Result] = {0: "finished", _STOPPED: "stopped", _CROWDED: "crowded"}
         return known.get(self.process.exitcode, "failed")
 
     def last_words(self) -> str:
@@ -93,7 +94,17 @@ def _work(job: Job) -> None:
         well = job.run()
     except (InputError, SimulationError, TrainingError) as error:
         sys.exit(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
+        print(f"there is no memory left for it: {_shortened(error)}", file=sys.stderr)
+        sys.exit(_CROWDED)
     sys.exit(0 if well else _STOPPED)
+
+
+def _shortened(error: BaseException) -> str:
+    """What was asked for; torch goes on to list every process on the GPU."""
+    return ". ".join(str(error).split("\n")[0].split(". ")[:2])
 
 
 def _end_with_parent() -> None:
