@@ -19,4 +19,4 @@ collect stack demonstrations stack 200 --seed 0
 collect stack annotations stack 200 --seed 1 --stages
 
 cd datasets
-find lift stack -type f | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
+find lift stack walker -type f | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
