@@ -24,6 +24,11 @@ def to_json(config: RunConfig) -> dict[str, Any]:
 
 def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
     """The settings that `to_json` wrote."""
+    if not isinstance(values, dict):
+        raise InputError(
+            f"a saved {kind.__name__} must be a JSON object, got {values!r}; "
+            "restore the config.json that was written"
+        )
     known = {each.name: each for each in fields(kind)}
     unknown = set(values) - set(known)
     if unknown:
@@ -37,10 +42,26 @@ def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
         default = getattr(defaults, name)
         if is_dataclass(default):
             value = from_json(value, type(default))
+        elif not _is_like(value, default):
+            raise InputError(
+                f"{name} of a saved {kind.__name__} must be like {default!r}, got {value!r}; "
+                "restore the config.json that was written"
+            )
         elif isinstance(default, tuple):
             value = tuple(value)
         parts[name] = value
     return kind(**parts)
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Whether a setting has the type that its default shows; a number may lack its point."""
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and all(_is_like(v, default[0]) for v in value)
+    if isinstance(default, float):
+        return type(value) in (int, float)
+    if default is None:  # of settings that count something, where they are given
+        return value is None or type(value) is int
+    return type(value) is type(default)
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
@@ -61,7 +82,7 @@ def read_config(directory: RunDirectory) -> RunConfig:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{directory.config} cannot be read: {error}") from error
 
 
