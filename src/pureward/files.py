@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,13 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder beside the path, which becomes the path if the block ends well."""
+def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
+    """A temporary folder beside the path, which becomes the path if the block ends well.
+
+    Args:
+        path: of the folder.
+        again: whether it may be there already, and then stays until the new one is written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{PARTIAL}{path.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -37,9 +42,21 @@ def whole_folder(path: Path) -> Iterator[Path]:
         for file in partial.iterdir():
             _flush(file)
         _flush(partial)
-        _publish(partial, path)
+        with _makes_way(path) if again else nullcontext():
+            _publish(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _makes_way(path: Path) -> Iterator[None]:
+    """Moves a folder aside, since nothing can replace one that is not empty, then deletes it."""
+    old = path.with_name(f"{PARTIAL}old-{path.name}")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        os.replace(path, old)
+    yield
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -75,8 +75,22 @@ def test_a_failed_write_keeps_the_one_before(tmp_path, monkeypatch):
 
 def test_the_same_step_may_be_written_again(tmp_path):
     checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
-    checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
     assert checkpoint.read_newest(tmp_path).facts["try"] == 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_step_that_cannot_be_written_again_stays_as_it_was(tmp_path, monkeypatch):
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
+    assert list(tmp_path.iterdir()) == [path]
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 1
 
 
 def test_pruning_keeps_the_newest_and_the_best(tmp_path):

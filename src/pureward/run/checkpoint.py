@@ -37,9 +37,8 @@ class Checkpoint:
 def write(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
     """Write the checkpoint of a step; returns its folder."""
     path = folder / f"step-{step:012d}"
-    if path.exists():
-        shutil.rmtree(path)
-    with whole_folder(path) as partial:
+    # A finished run that is resumed writes its last step again.
+    with whole_folder(path, again=True) as partial:
         _write_tensors(partial / _TENSORS, tensors)
         size = (partial / _TENSORS).stat().st_size
         write_json(partial / _FACTS, {**facts, "format": FORMAT, "step": step, "bytes": size})
