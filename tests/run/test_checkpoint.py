@@ -45,9 +45,14 @@ def damage_half_facts(path):
     (path / "facts.json").write_text('{"format": 1, ')
 
 
+def damage_other_facts(path):
+    (path / "facts.json").write_text("[1, 2]")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        damage_other_facts,
         damage_nothing_published,
         damage_truncated_tensors,
         damage_missing_facts,
@@ -106,6 +111,15 @@ def test_pruning_keeps_the_newest_and_the_best(tmp_path):
     assert not list(tmp_path.glob(f"{PARTIAL}*"))
     shutil.rmtree(checkpoint.best(tmp_path))
     assert checkpoint.best(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"score": "x", "checkpoint": 7}'])
+def test_a_damaged_mark_of_the_best_is_none(tmp_path, text):
+    path = checkpoint.write(tmp_path, 1, TENSORS, {})
+    (tmp_path / "best.json").write_text(text)
+    assert checkpoint.best(tmp_path) is None
+    checkpoint.mark_best(tmp_path, path, 3.0)
+    assert checkpoint.best(tmp_path) == path
 
 
 def test_another_format_is_refused_in_a_sentence(tmp_path):

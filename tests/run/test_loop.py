@@ -115,6 +115,21 @@ def test_resuming_a_finished_run_adds_nothing(tmp_path):
     assert metrics(run) == before
 
 
+@pytest.mark.parametrize("damage", ["settings", "facts"])
+def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damage):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=80))
+    config = tiny(run, env_steps=160)
+    if damage == "settings":
+        config = replace(config, worlds=2)
+        (run / "config.json").write_text(json.dumps(to_json(config)))
+    else:
+        facts = run / "checkpoints" / "step-000000000080" / "facts.json"
+        facts.write_text(facts.read_text().replace("control_steps", "steps"))
+    with pytest.raises(InputError, match="step-000000000080 does not fit the run's settings"):
+        pureward.train(config, resume=True)
+
+
 def start(run: Path, *arguments: str) -> subprocess.Popen:
     with run.with_name("output.txt").open("w") as output:
         return subprocess.Popen(

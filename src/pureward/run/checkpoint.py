@@ -54,10 +54,10 @@ def read_newest(folder: Path) -> Checkpoint | None:
 
 def read(path: Path) -> Checkpoint:
     """Read one checkpoint."""
-    facts = json.loads((path / _FACTS).read_text())
-    if facts["format"] != FORMAT:
+    facts = _read_facts(path / _FACTS)
+    if facts.get("format") != FORMAT:
         raise InputError(
-            f"checkpoint {path} has format {facts['format']}, this version reads {FORMAT}; "
+            f"checkpoint {path} has format {facts.get('format')}, this version reads {FORMAT}; "
             "use the version of pureward that wrote it"
         )
     try:
@@ -76,17 +76,14 @@ def mark_best(folder: Path, path: Path, score: float) -> None:
 
 def best_score(folder: Path) -> float:
     """Score of the best checkpoint so far; minus infinity before the first."""
-    file = folder / _BEST
-    return json.loads(file.read_text())["score"] if file.exists() else float("-inf")
+    score = _read_facts(folder / _BEST).get("score")
+    return score if isinstance(score, float) else float("-inf")
 
 
 def best(folder: Path) -> Path | None:
     """The checkpoint with the best score, if one was marked and is still there."""
-    file = folder / _BEST
-    if not file.exists():
-        return None
-    path = folder / json.loads(file.read_text())["checkpoint"]
-    return path if path.exists() else None
+    name = _read_facts(folder / _BEST).get("checkpoint")
+    return folder / name if isinstance(name, str) and (folder / name).exists() else None
 
 
 def prune(folder: Path, keep: int) -> None:
@@ -106,12 +103,18 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def _complete(folder: Path) -> Iterable[Path]:
     """Checkpoints whose two files are there in full."""
     for path in folder.glob("step-*"):
-        try:
-            facts = json.loads((path / _FACTS).read_text())
-            if (path / _TENSORS).stat().st_size == facts["bytes"]:
-                yield path
-        except (OSError, ValueError, KeyError):
-            continue
+        tensors, size = path / _TENSORS, _read_facts(path / _FACTS).get("bytes")
+        if tensors.is_file() and tensors.stat().st_size == size:
+            yield path
+
+
+def _read_facts(file: Path) -> dict[str, Any]:
+    """A JSON object; nothing where it is missing or damaged."""
+    try:
+        facts = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def flattened(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -106,11 +106,11 @@ class _Run:
             device=self.env.device,
             remembered=config.reward.memory_share if remembers else 0.0,
         )
-        facts = self._restore(saved) if saved else {}
+        measured = self._restore(saved) if saved else 0
         self.log = MetricsLog(
             directory.metrics,
             directory.events,
-            offset=facts.get("metrics_bytes", 0),
+            offset=measured,
             step=self.env_steps,
         )
 
@@ -280,13 +280,20 @@ class _Run:
             checkpoint.mark_best(folder, path, self.evaluation["return"])
         checkpoint.prune(folder, self.config.keep_checkpoints)
 
-    def _restore(self, saved: checkpoint.Checkpoint) -> dict[str, Any]:
+    def _restore(self, saved: checkpoint.Checkpoint) -> int:
+        """Go on from a checkpoint; returns the size that the metrics had there."""
         tensors, facts = saved.tensors, saved.facts
-        self.learner.load_state_dict(checkpoint.under("learner", tensors))
-        self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
-        self.truth.load_tensors(tensors)
-        self.control_steps = facts["control_steps"]
-        self.clock.set(facts["seconds"])
-        self.evaluation = facts["evaluation"]
-        self.evaluated_at = facts["evaluated_at"]
-        return facts
+        try:
+            self.learner.load_state_dict(checkpoint.under("learner", tensors))
+            self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
+            self.truth.load_tensors(tensors)
+            self.control_steps = int(facts["control_steps"])
+            self.clock.set(float(facts["seconds"]))
+            self.evaluation = dict(facts["evaluation"])
+            self.evaluated_at = int(facts["evaluated_at"])
+            return int(facts["metrics_bytes"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"checkpoint {saved.path} does not fit the run's settings ({error}); restore the "
+                "config.json it was written with, or delete it to go on from an older one"
+            ) from error
