@@ -63,11 +63,8 @@ def read_history(run: Path) -> History:
     """Read a run directory, finished or still at work."""
     directory = RunDirectory(run)
     config = _read_settings(directory)
-    rows: list[Any] = []
-    if directory.metrics.is_file():
-        rows = read_metrics(directory.metrics)
-    told = [row for row in rows if isinstance(row, dict) and {"kind", "step"} <= row.keys()]
-    return History(path=run, config=config, rows=told, **_references(config))
+    rows = read_metrics(directory.metrics) if directory.metrics.is_file() else []
+    return History(path=run, config=config, rows=rows, **_references(config))
 
 
 def read_histories(runs: Sequence[Path]) -> list[History]:
