@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,6 +129,26 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damag
         facts.write_text(facts.read_text().replace("control_steps", "steps"))
     with pytest.raises(InputError, match="step-000000000080 does not fit the run's settings"):
         pureward.train(config, resume=True)
+
+
+def test_a_run_whose_resume_is_refused_stays_as_it_was(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=80))
+    kept = ("config.json", "status.json", "metrics.jsonl")
+    before = [(run / name).read_bytes() for name in kept]
+    with pytest.raises(InputError, match="unknown device 'gpu'"):
+        pureward.train(tiny(run, env_steps=160, device="gpu"), resume=True)
+    assert [(run / name).read_bytes() for name in kept] == before
+
+
+def test_a_run_without_its_checkpoints_is_not_begun_anew_over_its_metrics(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=80))
+    shutil.rmtree(run / "checkpoints")
+    before = metrics(run)
+    with pytest.raises(InputError, match="measured up to step 80 and holds no complete checkpoint"):
+        pureward.train(tiny(run, env_steps=160), resume=True)
+    assert metrics(run) == before
 
 
 def start(run: Path, *arguments: str) -> subprocess.Popen:

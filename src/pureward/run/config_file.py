@@ -86,8 +86,13 @@ def read_config(directory: RunDirectory) -> RunConfig:
         raise InputError(f"{directory.config} cannot be read: {error}") from error
 
 
-def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
-    """Begin a run in a directory, or see that going on there means the same run."""
+def write_config(directory: RunDirectory, config: RunConfig) -> None:
+    """Write the settings of the run in a directory."""
+    write_json(directory.config, to_json(config))
+
+
+def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
+    """See that there is no run in a directory, or that going on there means the same run."""
     if directory.config.exists() != resume:
         raise InputError(
             f"{directory.path} holds no run to resume; leave out --resume to begin one"
@@ -101,7 +106,6 @@ def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> No
             f"a resumed run keeps its settings, got {', '.join(changed)}; "
             f"only {', '.join(sorted(MAY_CHANGE))} may change"
         )
-    write_json(directory.config, to_json(config))
 
 
 def differences(
