@@ -40,7 +40,9 @@ def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
 
 def snapshots(run: Path) -> list[Path]:
     """The policies a run has kept, oldest first."""
-    return sorted(RunDirectory(run).snapshots.glob("step-*.safetensors"))
+    files = RunDirectory(run).snapshots.glob("step-*.safetensors")
+    # A copy that somebody made, "step-640 (1)", is none of the run's.
+    return sorted(file for file in files if file.stem.removeprefix("step-").isdigit())
 
 
 def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
@@ -55,13 +57,28 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
         with safe_open(path, framework="pt") as file:
             sizes = [int(file.metadata()[name]) for name in ("state_size", "action_size")]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, TypeError, KeyError, ValueError) as error:
         raise InputError(
             f"policy {path} cannot be read ({error}); choose another of {run}/snapshots"
         ) from error
     agent = D4PG(config.agent, state_size=sizes[0], action_size=sizes[1], device=device)
     _load(agent, tensors, path)
-    return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=agent.act)
+    act = _on_its_states(agent, path)
+    return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=act)
+
+
+def _on_its_states(agent: D4PG, path: Path) -> Policy:
+    """The agent's actions, in a world whose states are those it has learned on."""
+
+    def act(state: Tensor) -> Tensor:
+        if state.shape[-1] != agent.state_size:
+            raise InputError(
+                f"policy {path} acts on states of {agent.state_size} numbers, got "
+                f"{state.shape[-1]}; it was trained on another task, choose that one"
+            )
+        return agent.act(state)
+
+    return act
 
 
 def _load(agent: D4PG, tensors: dict[str, Tensor], path: Path) -> None:
