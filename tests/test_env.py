@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -159,6 +160,17 @@ def test_actions_of_a_wrong_shape_are_refused():
     env = pureward.make("walker", 2, "cpu")
     with pytest.raises(InputError, match=r"must have shape \(2, 6\).*got \(6,\)"):
         env.step(torch.zeros(6))
+
+
+def test_actions_that_are_no_tensor_are_refused():
+    env = pureward.make("reach", 2, "cpu")
+    with pytest.raises(InputError, match="must be a tensor .* got ndarray; wrap them in"):
+        env.step(np.zeros((2, 2)))
+
+
+def test_a_seed_that_no_generator_takes_is_refused():
+    with pytest.raises(InputError, match="seed must lie between .* got 99999999999999999999"):
+        pureward.make("reach", 1, "cpu", seed=99999999999999999999)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

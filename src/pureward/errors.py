@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions that a user is meant to read."""
+"""The exceptions that a user is meant to read, and a rule that every room has."""
+
+# Torch takes no seed of more than 64 bits; evaluations and workers add to a run's.
+_SEEDS = 2**62
 
 
 class InputError(ValueError):
@@ -16,3 +19,9 @@ class SimulationError(RuntimeError):
 
 class TrainingError(RuntimeError):
     """Learning cannot go on: a loss or a weight is not a number any more."""
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a number that no generator can begin from."""
+    if not -_SEEDS < seed < _SEEDS:
+        raise InputError(f"seed must lie between -2^62 and 2^62, got {seed}; try 0")

@@ -335,6 +335,7 @@ def test_settings_go_through_json():
         ({"method": "gial"}, "unknown method 'gial'"),
         ({"worlds": 0}, "worlds must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),
+        ({"seed": 2**64}, "seed must lie between"),
         ({"guided": 2.0}, "guided is a share of the worlds, got 2.0"),
         ({"task": "reach", "guided": 0.5}, "no script for task 'reach'"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),

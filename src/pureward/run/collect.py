@@ -16,7 +16,7 @@ from pureward.data.dataset import write_episodes
 from pureward.data.draw import Painter
 from pureward.data.episodes import DRAWN_FROM, FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.env import BatchEnv, find_device, make
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.run.card import describe, write_card
 from pureward.run.policy import load_policy, snapshots
@@ -81,6 +81,7 @@ def collect(
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states and the random actions.
     """
+    check_seed(seed)
     _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     place = str(find_device(device))
     choose = _course if stages else _last

@@ -9,7 +9,7 @@ import tyro
 from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
 from pureward.data.replay import ReplayConfig
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.purl import PurlConfig
 from pureward.reward.methods import choose, method_named
 from pureward.reward.prior import ReturnPrior
@@ -91,6 +91,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is built."""
         find_task(self.task).variant(self.distractors or None)
+        check_seed(self.seed)
         if not 0 <= self.guided <= 1:
             raise InputError(f"guided is a share of the worlds, got {self.guided}; try 0.25")
         if self.guided:
