@@ -4,10 +4,14 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
 
 #: Names of unfinished work begin like this; whoever finds one may delete it.
 PARTIAL = ".partial-"
@@ -57,6 +61,17 @@ def _makes_way(path: Path) -> Iterator[None]:
         os.replace(path, old)
     yield
     shutil.rmtree(old, ignore_errors=True)
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors of any device as safetensors; a full disk is an OSError, as elsewhere."""
+    kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(kept, path, metadata=metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path} cannot be written ({error})") from error
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -71,7 +71,7 @@ def test_a_failed_write_keeps_the_one_before(tmp_path, monkeypatch):
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
+    monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.write(tmp_path, 2, TENSORS, {})
     assert [path.name for path in tmp_path.iterdir()] == [whole.name]
@@ -91,7 +91,7 @@ def test_a_step_that_cannot_be_written_again_stays_as_it_was(tmp_path, monkeypat
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
+    monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
     assert list(tmp_path.iterdir()) == [path]

@@ -233,14 +233,14 @@ def test_a_resumed_run_keeps_its_settings(whole):
 
 
 def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch, capsys):
-    run, write, count = tmp_path / "run", checkpoint._write_tensors, iter(range(10**9))
+    run, write, count = tmp_path / "run", checkpoint.write_tensors, iter(range(10**9))
 
     def fills_up(path, tensors):
         write(path, tensors)
         if next(count) == 3:
             raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(checkpoint, "_write_tensors", fills_up)
+    monkeypatch.setattr(checkpoint, "write_tensors", fills_up)
     monkeypatch.setattr("pureward.run.loop.train", _training(run))
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--out", str(run)])

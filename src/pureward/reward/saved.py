@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import whole_file, write_json
+from pureward.files import whole_file, write_json, write_tensors
 from pureward.reward.engine import Arithmetic
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
@@ -41,7 +40,7 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
         replace(reward.spec, level=float(reward.level))
     )
     with whole_file(folder / WEIGHTS_FILE) as partial:
-        save_file(weights, partial)
+        write_tensors(partial, weights)
     write_json(folder / CONFIG_FILE, config)
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import PARTIAL, whole_folder, write_json
+from pureward.files import PARTIAL, whole_folder, write_json, write_tensors
 
 FORMAT = 1
 
@@ -39,7 +39,7 @@ def write(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping
     path = folder / f"step-{step:012d}"
     # A finished run that is resumed writes its last step again.
     with whole_folder(path, again=True) as partial:
-        _write_tensors(partial / _TENSORS, tensors)
+        write_tensors(partial / _TENSORS, tensors)
         size = (partial / _TENSORS).stat().st_size
         write_json(partial / _FACTS, {**facts, "format": FORMAT, "step": step, "bytes": size})
     return path
@@ -94,10 +94,6 @@ def prune(folder: Path, keep: int) -> None:
             shutil.rmtree(path)
     for path in folder.glob(f"{PARTIAL}*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path)
 
 
 def _complete(folder: Path) -> Iterable[Path]:

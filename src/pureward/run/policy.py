@@ -6,12 +6,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pureward.agent.d4pg import D4PG
 from pureward.errors import InputError
-from pureward.files import whole_file
+from pureward.files import whole_file, write_tensors
 from pureward.run.config import RunConfig
 from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
@@ -34,8 +33,7 @@ def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
         tensors |= {f"normaliser.{name}": t for name, t in agent.normaliser.state_dict().items()}
     sizes = {"state_size": str(agent.state_size), "action_size": str(agent.action_size)}
     with whole_file(folder / f"step-{env_steps:012d}.safetensors") as partial:
-        kept = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-        save_file(kept, partial, metadata=sizes)
+        write_tensors(partial, tensors, sizes)
 
 
 def snapshots(run: Path) -> list[Path]:
