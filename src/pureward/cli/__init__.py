@@ -3,6 +3,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 
 import tyro
 
@@ -13,12 +14,14 @@ from pureward.cli.showpieces import demo, reproduce
 from pureward.cli.worlds import show, tasks
 from pureward.errors import InputError, SimulationError, TrainingError
 
-_PIPE_CLOSED = 141  # what a shell says of a process that SIGPIPE ended
+# What a shell says of a process that SIGPIPE or SIGINT ended.
+_PIPE_CLOSED, _INTERRUPTED = 141, 130
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends in one sentence and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    _take_any_streams()
     try:
         verbs = {
             "tasks": tasks,
@@ -46,8 +49,32 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(_PIPE_CLOSED)
     except (SimulationError, TrainingError, OSError) as error:
         sys.exit(_complain(error, 1))
+    except KeyboardInterrupt:
+        sys.exit(_complain("interrupted", _INTERRUPTED))
+    except (MemoryError, RuntimeError) as error:
+        if not _lacks_memory(error):
+            raise
+        first = str(error).splitlines()[0]
+        sys.exit(_complain(f"out of memory ({first}); use fewer worlds or a smaller batch", 1))
 
 
-def _complain(error: Exception, code: int) -> int:
+def _take_any_streams() -> None:
+    """Letters that the terminal lacks, and output that nobody wants, are no reason to fail."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _lacks_memory(error: Exception) -> bool:
+    # Torch's own class for a GPU, named so as not to import it; on a CPU, and from Warp, words.
+    return isinstance(error, MemoryError) or (
+        type(error).__name__ == "OutOfMemoryError" or "allocate" in str(error)
+    )
+
+
+def _complain(error: Exception | str, code: int) -> int:
     print(f"pureward: {error}", file=sys.stderr)
     return code
