@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and folders that appear whole or not at all, whatever interrupts their writing."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -12,6 +13,8 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
+
+from pureward.errors import InputError
 
 #: Names of unfinished work begin like this; whoever finds one may delete it.
 PARTIAL = ".partial-"
@@ -39,8 +42,7 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{PARTIAL}{path.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
+    claim = _claim(partial)
     try:
         yield partial
         for file in partial.iterdir():
@@ -50,6 +52,29 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
             _publish(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        os.close(claim)
+
+
+def _claim(partial: Path) -> int:
+    """Make a folder of this process alone, empty of what one that was killed has left in it.
+
+    Returns a descriptor to close in the end; the kernel closes it for a process that is killed.
+    """
+    partial.mkdir(exist_ok=True)
+    claim = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(claim)
+        raise InputError(
+            f"one process at a time may write a folder, and another is writing {partial}; "
+            "wait for it or choose another folder"
+        ) from error
+    except OSError:
+        pass  # a file system without locks
+    for left in partial.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    return claim
 
 
 @contextmanager
