@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,13 @@ def test_what_was_written_is_read_back():
     patient = replace(run.reward.model, patience=3)
     run = replace(run, reward=replace(run.reward, model=patient), budget_seconds=60)
     assert from_json(to_json(run)) == run
+
+
+def test_folders_may_be_paths():
+    run = RunConfig(method="gail", demonstrations="data/one", out="runs/x")
+    same = replace(run, demonstrations=Path("data/one"), out=Path("runs/x"))
+    assert to_json(same) == to_json(run)
+    assert differences(same, run) == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 """A run's settings on disk: written once, read back, and held against those that are asked for."""
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from functools import reduce
@@ -18,8 +19,8 @@ MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", 
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
-    """The settings as plain values."""
-    return json.loads(json.dumps(asdict(config)))
+    """The settings as plain values; folders may have been given as a `Path`."""
+    return json.loads(json.dumps(asdict(config), default=os.fspath))
 
 
 def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
