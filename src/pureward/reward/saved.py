@@ -59,6 +59,7 @@ def load_reward(
         batch_size: frames a pass.
         arithmetic: "auto" for the fastest the device has.
     """
+    place = _device(device)
     folder = _reward_folder(Path(directory))
     spec = _read_spec(folder / CONFIG_FILE)
     weights = _read_weights(folder / WEIGHTS_FILE, _expected_shapes(spec))
@@ -69,7 +70,7 @@ def load_reward(
         network.load_state_dict(
             {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
         )
-        networks[part] = network.to(device, memory_format=torch.channels_last)  # type: ignore
+        networks[part] = network.to(place, memory_format=torch.channels_last)  # type: ignore
     return LearnedReward(
         spec,
         discriminator=networks.pop("discriminator", None),
@@ -77,6 +78,18 @@ def load_reward(
         batch_size=batch_size,
         arithmetic=arithmetic,
     )
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """The device, if this machine has it."""
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"device {str(device)!r} cannot compute here ({str(error).splitlines()[0]}); use 'cpu'"
+        ) from error
+    return place
 
 
 def _part_names(spec: RewardSpec) -> list[str]:
