@@ -42,6 +42,12 @@ def test_status_is_told(tmp_path):
         assert directory.read_status() == {"state": "running", "env_steps": 5}
 
 
+@pytest.mark.parametrize("text", ["", '{"state": "fin', "[1]", "\x00"])
+def test_a_damaged_status_says_nothing(tmp_path, text):
+    (tmp_path / "status.json").write_text(text)
+    assert RunDirectory(tmp_path).read_status() == {}
+
+
 def test_metrics_are_lines_and_resuming_cuts_off_what_came_after(tmp_path):
     path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
     with MetricsLog(path, events) as log:
