@@ -19,6 +19,59 @@ def test_a_reader_who_has_seen_enough_ends_it_quietly():
     assert done.stderr == ""
 
 
+def run(script: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_letters_that_the_terminal_lacks_are_no_reason_to_fail():
+    script = "from pureward import cli; cli.tasks = lambda: print('1 ± 2'); cli.main(['tasks'])"
+    done = run(script, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 ? 2\n", "")
+
+
+def test_output_that_nobody_wants_is_no_reason_to_fail():
+    done = run("import sys; sys.stdout = None; from pureward.cli import main; main(['tasks'])")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "told"),
+    [
+        (KeyboardInterrupt(), 130, "pureward: interrupted"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore"),
+            1,
+            "no memory left (Def",
+        ),
+        (MemoryError("Unable to allocate 7 PiB"), 1, "no memory left (Unable to allocate 7 PiB)"),
+    ],
+)
+def test_what_a_user_ends_or_asks_too_much_of_ends_in_a_sentence(
+    raised, code, told, monkeypatch, capsys
+):
+    def shown(*_, **__):
+        raise raised
+
+    monkeypatch.setattr("pureward.show.show", shown)
+    with pytest.raises(SystemExit) as stop:
+        main(["show", "reach"])
+    assert stop.value.code == code
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def shown(*_, **__):
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr("pureward.show.show", shown)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        main(["show", "reach"])
+
+
 def test_train_does_not_ask_for_what_a_run_sets_itself(capsys):
     with pytest.raises(SystemExit):
         main(["train", "lift", "--help"])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -142,6 +143,7 @@ def test_held_success_is_saved_and_old_checkpoints_load():
         (("walker", 0, "cpu"), "worlds must be at least 1, got 0"),
         (("walker", -3, "cpu"), "worlds must be at least 1, got -3"),
         (("walker", 1, "tpu"), "unknown device 'tpu'; choose from"),
+        (("walker", 1, None), "unknown device 'None'; choose from"),
         (("walker", 1, "cuda:99"), "device 'cuda:99' needs a CUDA GPU"),
     ],
 )
@@ -159,6 +161,21 @@ def test_actions_of_a_wrong_shape_are_refused():
     env = pureward.make("walker", 2, "cpu")
     with pytest.raises(InputError, match=r"must have shape \(2, 6\).*got \(6,\)"):
         env.step(torch.zeros(6))
+
+
+def test_a_device_may_be_torch_s_own():
+    assert pureward.make("reach", 1, torch.device("cpu")).device == torch.device("cpu")
+
+
+def test_actions_that_are_no_tensor_are_refused():
+    env = pureward.make("reach", 2, "cpu")
+    with pytest.raises(InputError, match="must be a tensor .* got ndarray; wrap them in"):
+        env.step(np.zeros((2, 2)))
+
+
+def test_a_seed_that_no_generator_takes_is_refused():
+    with pytest.raises(InputError, match="seed must lie between .* got 99999999999999999999"):
+        pureward.make("reach", 1, "cpu", seed=99999999999999999999)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -26,7 +26,17 @@ def test_the_expert_of_annotated_episodes_is_the_best_of_them(tmp_path):
     assert (run.expert, run.failure) == (95.0, None)
 
 
-@pytest.mark.parametrize("card", ["", "[]", '{"splits": 3}'])
+@pytest.mark.parametrize(
+    "card",
+    [
+        "",
+        "[]",
+        '{"splits": 3}',
+        '{"splits": {"train": 3}}',
+        '{"splits": {"train": {"return_mean": "90"}, "failure": {"return_mean": null}}}',
+        "[" * 100_000,
+    ],
+)
 def test_data_without_a_usable_card_has_no_expert(tmp_path, card):
     data = tmp_path / "data"
     data.mkdir()
@@ -40,11 +50,18 @@ def test_a_course_leaves_out_what_is_no_number(tmp_path):
     run = read_history(write_run(tmp_path / "run", "gail", [*rows, {"odd": 1}]))
     assert run.series("eval", "return").tolist() == [[1.0, 2.0]]
     assert run.series("probe", "success/train").shape == (0, 2)
+    assert run.series("eval", "kind").shape == (0, 2)
+
+
+def test_settings_of_another_type_are_as_if_left_out(tmp_path):
+    run = read_history(write_run(tmp_path / "run", "gail", [], data=-1, seed="x"))
+    assert (run.expert, run.seed) == (None, 0)
 
 
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
+        ("[" * 100_000, "cannot be read"),
         (None, "holds config.json, and"),
         ("{", "cannot be read"),
         ("{}", "must name a task and a method"),

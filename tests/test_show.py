@@ -66,6 +66,7 @@ def test_tasks_are_listed(capsys):
         (["show", "walker", "--device", "cuda:7"], "device 'cuda:7' needs a CUDA GPU"),
         (["show", "walker", "--device", "gpu"], "unknown device 'gpu'"),
         (["show", "walker", "--policy", "no.such:thing"], "policy must be"),
+        (["show", "reach", "--policy", "os:path"], "got 'os:path' (it is a module)"),
         (["show", "walker", "--policy", "scripted"], "no script for task 'walker'"),
         (["show", "walker", "--distractors", "cube"], "'walker' has no distractors"),
         (["show", "lift", "--distractors", "ball"], "unknown distractors 'ball'"),

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions that a user is meant to read."""
+"""The exceptions that a user is meant to read, and what every room asks of them."""
+
+# Torch takes no seed of more than 64 bits; evaluations and workers add to a run's.
+_SEEDS = 2**62
+# As torch says it of a GPU and of the host, and Warp of a GPU.
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
 class InputError(ValueError):
@@ -18,11 +23,18 @@ class TrainingError(RuntimeError):
     """Learning cannot go on: a loss or a weight is not a number any more."""
 
 
-# As torch says it of a GPU and of the host, and Warp of a GPU.
-_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
-
-
 def lacks_memory(error: BaseException) -> bool:
     """Whether it was raised for want of memory, which a class of its own does not tell."""
     told = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
     return told or isinstance(error, MemoryError)
+
+
+def in_brief(error: BaseException) -> str:
+    """The first two sentences: torch goes on to list every process on the GPU."""
+    return ". ".join(str(error).split("\n")[0].split(". ")[:2]).removesuffix(".")
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a number that no generator can begin from."""
+    if not -_SEEDS < seed < _SEEDS:
+        raise InputError(f"seed must lie between -2^62 and 2^62, got {seed}; try 0")

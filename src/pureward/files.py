@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and folders that appear whole or not at all, whatever interrupts their writing."""
 
+import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pureward.errors import InputError
 
 #: Names of unfinished work begin like this; whoever finds one may delete it.
 PARTIAL = ".partial-"
@@ -26,20 +33,70 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder beside the path, which becomes the path if the block ends well."""
+def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
+    """A temporary folder beside the path, which becomes the path if the block ends well.
+
+    Args:
+        path: of the folder.
+        again: whether it may be there already, and then stays until the new one is written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{PARTIAL}{path.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
+    claim = _claim(partial)
     try:
         yield partial
         for file in partial.iterdir():
             _flush(file)
         _flush(partial)
-        _publish(partial, path)
+        with _makes_way(path) if again else nullcontext():
+            _publish(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        os.close(claim)
+
+
+def _claim(partial: Path) -> int:
+    """Make a folder of this process alone, empty of what one that was killed has left in it.
+
+    Returns a descriptor to close in the end; the kernel closes it for a process that is killed.
+    """
+    partial.mkdir(exist_ok=True)
+    claim = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(claim)
+        raise InputError(
+            f"one process at a time may write a folder, and another is writing {partial}; "
+            "wait for it or choose another folder"
+        ) from error
+    except OSError:
+        pass  # a file system without locks
+    for left in partial.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    return claim
+
+
+@contextmanager
+def _makes_way(path: Path) -> Iterator[None]:
+    """Moves a folder aside, since nothing can replace one that is not empty, then deletes it."""
+    old = path.with_name(f"{PARTIAL}old-{path.name}")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        os.replace(path, old)
+    yield
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors of any device as safetensors; a full disk is an OSError, as elsewhere."""
+    kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(kept, path, metadata=metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path} cannot be written ({error})") from error
 
 
 def write_json(path: Path, value: Any) -> None:

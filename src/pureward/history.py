@@ -44,12 +44,13 @@ class History:
     @property
     def seed(self) -> int:
         """The run's seed."""
-        return int(self.config.get("seed", 0))
+        seed = self.config.get("seed", 0)
+        return seed if isinstance(seed, int) else 0
 
     def series(self, kind: str, name: str, by: str = "step") -> np.ndarray:
         """A metric's course, (count, 2): env steps or seconds, and values."""
-        rows = [row for row in self.rows if row["kind"] == kind and name in row and by in row]
-        points = [(row[by], row[name]) for row in rows]
+        rows = [row for row in self.rows if row["kind"] == kind]
+        points = [(row[by], row[name]) for row in rows if _numbers(row, by, name)]
         course = np.array(points, dtype=float).reshape(-1, 2)
         return course[np.isfinite(course).all(axis=1)]
 
@@ -63,11 +64,8 @@ def read_history(run: Path) -> History:
     """Read a run directory, finished or still at work."""
     directory = RunDirectory(run)
     config = _read_settings(directory)
-    rows: list[Any] = []
-    if directory.metrics.is_file():
-        rows = read_metrics(directory.metrics)
-    told = [row for row in rows if isinstance(row, dict) and {"kind", "step"} <= row.keys()]
-    return History(path=run, config=config, rows=told, **_references(config))
+    rows = read_metrics(directory.metrics) if directory.metrics.is_file() else []
+    return History(path=run, config=config, rows=rows, **_references(config))
 
 
 def read_histories(runs: Sequence[Path]) -> list[History]:
@@ -84,7 +82,7 @@ def _read_settings(directory: RunDirectory) -> dict[str, Any]:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error
-    except (ValueError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"{directory.config} cannot be read ({error}); check the path") from error
     if not isinstance(config, dict) or not {"task", "method"} <= config.keys():
         raise InputError(f"{directory.config} must name a task and a method; it is no run's")
@@ -97,21 +95,31 @@ def _references(config: dict[str, Any]) -> dict[str, float | None]:
     for setting, best in (("demonstrations", "return_mean"), ("annotations", "return_max")):
         splits = _card_splits(config.get(setting))
         if splits:
-            train = splits.get("train", {})
             return {
-                "expert": train.get(best),
-                "failure": splits.get("failure", {}).get("return_mean"),
-                "demonstrated": train.get("success_share"),
+                "expert": _number(splits, "train", best),
+                "failure": _number(splits, "failure", "return_mean"),
+                "demonstrated": _number(splits, "train", "success_share"),
             }
     return {"expert": None, "failure": None}
 
 
 def _card_splits(folder: Any) -> dict[str, Any]:
     """The splits of a dataset's card; none where there is no card of ours, which is no fault."""
-    if not folder:
+    if not folder or not isinstance(folder, str):
         return {}
     try:
         splits = json.loads((Path(folder) / "card.json").read_text()).get("splits", {})
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, RecursionError, AttributeError):
         return {}
     return splits if isinstance(splits, dict) else {}
+
+
+def _number(splits: dict[str, Any], split: str, name: str) -> float | None:
+    """A number that a card tells of a split, or None."""
+    told = splits.get(split)
+    return told[name] if isinstance(told, dict) and _numbers(told, name) else None
+
+
+def _numbers(values: dict[str, Any], *names: str) -> bool:
+    """Whether all these are there and numbers."""
+    return all(isinstance(values.get(name), int | float) for name in names)

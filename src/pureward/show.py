@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -85,7 +86,10 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
         return load_policy(Path(name), device=str(env.device)).act
     module, _, function = name.partition(":")
     try:
-        return getattr(import_module(module), function)
+        found = getattr(import_module(module), function)
+        if callable(found):
+            return cast(Policy, found)
+        raise ValueError(f"it is a {type(found).__name__}")
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"policy must be 'random', 'zero', 'scripted' (lift and stack), a run directory or "

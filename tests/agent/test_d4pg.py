@@ -257,6 +257,8 @@ def test_one_that_flew_away_does_not_hide_where_the_others_are():
     ("settings", "sentence"),
     [
         ({"actor_rate": 0.0}, r"actor_rate must lie inside \(0, 1\), got 0.0"),
+        ({"actor_layers": (8, 0)}, r"actor_layers must each have at least 1 unit, got \(8, 0\)"),
+        ({"critic_layers": (-3,)}, "critic_layers must each have at least 1 unit"),
         ({"atoms": 1}, "two atoms or more"),
         ({"value_high": -1.0}, "got 51 from 0.0 to -1.0"),
         ({"target_period": 0}, "target_period ≥ 1"),

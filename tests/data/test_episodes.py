@@ -129,6 +129,8 @@ def test_drawing_another_task_is_refused(played):
         ({"state": torch.ones(100, 4)}, "state must have 101 rows"),
         ({"split": "tset"}, "unknown split 'tset'; choose from"),
         ({"actions": torch.full((100, 2), torch.nan)}, "actions must be finite .* at step 0"),
+        ({"simulator": {"qpos": torch.full((101, 2), torch.inf)}}, "qpos must be finite .* step 0"),
+        ({"rewards": torch.ones(100, 1)}, r"must be one number a step, got shape \(100, 1\)"),
     ],
 )
 def test_an_episode_checks_itself(played, change, sentence):

@@ -373,6 +373,7 @@ def test_vmap_over_seeds_equals_a_loop():
         ({"slack": float("nan")}, "slack"),
         ({"step_back": 0.0}, "step_back"),
         ({"loss": "hinge"}, "unknown loss 'hinge'; choose"),
+        ({"positive_logits": [0.0]}, "positive_logits must be a tensor, got list"),
         ({"positive_logits": torch.zeros(0)}, "positive_logits must hold at least one"),
         ({"unlabeled_logits": torch.zeros(0)}, "unlabeled_logits must hold at least one"),
         ({"positive_logits": torch.zeros(4, 1)}, r"shape \(n,\), got \(4, 1\)"),

@@ -7,6 +7,7 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -227,6 +228,17 @@ def test_an_oversized_config_is_refused_unread(saved):
 def test_frames_of_another_shape_are_refused(saved):
     with pytest.raises(InputError, match="frames must have shape"):
         load_reward(saved)(torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
+
+
+def test_frames_that_are_no_tensor_are_refused(saved):
+    with pytest.raises(InputError, match="frames must be a tensor .* got ndarray"):
+        load_reward(saved)(np.zeros((2, 3, 64, 64), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("device", ["tpu", "auto", "cuda:99"])
+def test_a_device_that_is_not_here_is_refused(saved, device):
+    with pytest.raises(InputError, match=f"device '{device}' cannot compute here"):
+        load_reward(saved, device=device)
 
 
 def test_parts_must_fit_the_specification(small_network):

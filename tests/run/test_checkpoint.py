@@ -45,9 +45,14 @@ def damage_half_facts(path):
     (path / "facts.json").write_text('{"format": 1, ')
 
 
+def damage_other_facts(path):
+    (path / "facts.json").write_text("[1, 2]")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        damage_other_facts,
         damage_nothing_published,
         damage_truncated_tensors,
         damage_missing_facts,
@@ -66,7 +71,7 @@ def test_a_failed_write_keeps_the_one_before(tmp_path, monkeypatch):
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
+    monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.write(tmp_path, 2, TENSORS, {})
     assert [path.name for path in tmp_path.iterdir()] == [whole.name]
@@ -75,8 +80,22 @@ def test_a_failed_write_keeps_the_one_before(tmp_path, monkeypatch):
 
 def test_the_same_step_may_be_written_again(tmp_path):
     checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
-    checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
     assert checkpoint.read_newest(tmp_path).facts["try"] == 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_step_that_cannot_be_written_again_stays_as_it_was(tmp_path, monkeypatch):
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
+    assert list(tmp_path.iterdir()) == [path]
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 1
 
 
 def test_pruning_keeps_the_newest_and_the_best(tmp_path):
@@ -92,6 +111,15 @@ def test_pruning_keeps_the_newest_and_the_best(tmp_path):
     assert not list(tmp_path.glob(f"{PARTIAL}*"))
     shutil.rmtree(checkpoint.best(tmp_path))
     assert checkpoint.best(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"score": "x", "checkpoint": 7}'])
+def test_a_damaged_mark_of_the_best_is_none(tmp_path, text):
+    path = checkpoint.write(tmp_path, 1, TENSORS, {})
+    (tmp_path / "best.json").write_text(text)
+    assert checkpoint.best(tmp_path) is None
+    checkpoint.mark_best(tmp_path, path, 3.0)
+    assert checkpoint.best(tmp_path) == path
 
 
 def test_another_format_is_refused_in_a_sentence(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import pureward
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
+from pureward.errors import InputError
 from pureward.run.collect import _failures, collect, rollout
 from pureward.run.evaluate import evaluate
 from pureward.run.policy import load_policy, snapshots
@@ -103,6 +105,15 @@ def test_the_card_says_what_is_inside(demonstrations):
     assert sum(told["policies"].values()) == 4
     with Image.open(demonstrations.path / "sheet.png") as sheet:
         assert sheet.height > 8 * 128  # three, two and three episodes, a row each
+
+
+@pytest.mark.parametrize("frames", [False, True])
+def test_a_disk_without_room_is_told_before_anything_is_written(run, tmp_path, monkeypatch, frames):
+    free = 1_000_000 if frames else 10_000  # enough for states, not for frames
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(InputError, match=r"needs up to .* while it is written, and .* free"):
+        collect("reach", run, tmp_path / "new" / "data", episodes=2, frames=frames, device="cpu")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_requests_are_refused_before_anything_is_played(run, demonstrations, tmp_path):

@@ -1,10 +1,16 @@
 """Settings on disk: what differs is told by name, and what cannot matter is not."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from pureward.errors import InputError
 from pureward.purl import PurlConfig
 from pureward.run.config import RunConfig
-from pureward.run.config_file import differences, flat
+from pureward.run.config_file import differences, flat, from_json, read_config, to_json
+from pureward.run.directory import RunDirectory
 
 
 def test_nested_settings_by_name():
@@ -23,3 +29,45 @@ def test_a_run_on_the_task_s_reward_has_no_settings_of_a_learned_one():
     run = RunConfig()
     assert differences(run, replace(run, reward=PurlConfig(ceiling=0.5))) == []
     assert differences(run, replace(run, batch=7)) == [f"batch {run.batch} → 7"]
+
+
+def test_what_was_written_is_read_back():
+    run = RunConfig(method="gail", demonstrations="data")
+    patient = replace(run.reward.model, patience=3)
+    run = replace(run, reward=replace(run.reward, model=patient), budget_seconds=60)
+    assert from_json(to_json(run)) == run
+
+
+def test_folders_may_be_paths():
+    run = RunConfig(method="gail", demonstrations="data/one", out="runs/x")
+    same = replace(run, demonstrations=Path("data/one"), out=Path("runs/x"))
+    assert to_json(same) == to_json(run)
+    assert differences(same, run) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"worlds": "16"}, "worlds of a saved RunConfig must be like 1024, got '16'"),
+        ({"worlds": True}, "worlds of a saved RunConfig must be like 1024, got True"),
+        ({"guided": None}, "guided of a saved RunConfig must be like 0.0, got None"),
+        ({"task": []}, "task of a saved RunConfig must be like 'walker', got "),
+        ({"replay": None}, "a saved ReplayConfig must be a JSON object, got None"),
+        ({"replay": []}, "a saved ReplayConfig must be a JSON object, got "),
+        ({"agent": {"actor_layers": 3}}, "actor_layers of a saved D4PGConfig must be like"),
+        ({"agent": {"actor_layers": ["x"]}}, "actor_layers of a saved D4PGConfig must be like"),
+    ],
+)
+def test_settings_of_another_type_are_refused_by_name(tmp_path, changes, told):
+    run = RunDirectory(tmp_path)
+    run.config.write_text(json.dumps(to_json(RunConfig()) | changes))
+    with pytest.raises(InputError, match=f"config.json cannot be read: {told}"):
+        read_config(run)
+
+
+@pytest.mark.parametrize("text", ["null", "7", "[" * 100_000])
+def test_what_holds_no_settings_is_refused(tmp_path, text):
+    run = RunDirectory(tmp_path)
+    run.config.write_text(text)
+    with pytest.raises(InputError, match="config.json cannot be read"):
+        read_config(run)

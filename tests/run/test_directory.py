@@ -42,6 +42,12 @@ def test_status_is_told(tmp_path):
         assert directory.read_status() == {"state": "running", "env_steps": 5}
 
 
+@pytest.mark.parametrize("text", ["", '{"state": "fin', "[1]", "\x00"])
+def test_a_damaged_status_says_nothing(tmp_path, text):
+    (tmp_path / "status.json").write_text(text)
+    assert RunDirectory(tmp_path).read_status() == {}
+
+
 def test_metrics_are_lines_and_resuming_cuts_off_what_came_after(tmp_path):
     path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
     with MetricsLog(path, events) as log:
@@ -56,3 +62,33 @@ def test_metrics_are_lines_and_resuming_cuts_off_what_came_after(tmp_path):
         log.write("train", 15, {"loss": 0.25})
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [10, 15]
     assert any(file.name.startswith("events") for file in events.iterdir())
+
+
+def test_metrics_that_were_cut_are_gone_on_with_on_a_new_line(tmp_path):
+    path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
+    with MetricsLog(path, events) as log:
+        log.write("train", 10, {"loss": 0.5})
+        log.write("train", 20, {"loss": 0.5})
+        offset = log.offset()
+    path.write_bytes(path.read_bytes()[:-5])
+    with MetricsLog(path, events, offset=offset, step=20) as log:
+        log.write("train", 30, {"loss": 0.25})
+        assert log.offset() == path.stat().st_size
+    assert [row["step"] for row in read_metrics(path)] == [10, 30]
+    assert b"\0" not in path.read_bytes()
+
+
+def test_damaged_lines_and_values_of_metrics_are_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    lines = [
+        b'{"kind": "eval", "step": 1, "return": 2.0, "success": "x", "other": null}',
+        b'{"kind": "eval", "step": 2, "ret\xff\xfe": 3.0}',
+        b'{"kind": "eval", "step": "3", "return": 2.0}',
+        b'{"step": 4, "return": 2.0}',
+        b"[5]",
+        b"[" * 100_000,
+    ]
+    path.write_bytes(b"\n".join(lines))
+    first, second = read_metrics(path, "eval")
+    assert first == {"kind": "eval", "step": 1, "return": 2.0}
+    assert second["step"] == 2

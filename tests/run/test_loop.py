@@ -1,7 +1,9 @@
 """A run: what it writes, and that stopping it in any way loses nothing."""
 
 import json
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 import torch
 
 import pureward
+from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
 from pureward.cli import main
 from pureward.errors import InputError, SimulationError, TrainingError
@@ -115,6 +118,41 @@ def test_resuming_a_finished_run_adds_nothing(tmp_path):
     assert metrics(run) == before
 
 
+@pytest.mark.parametrize("damage", ["settings", "facts"])
+def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damage):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=80))
+    config = tiny(run, env_steps=160)
+    if damage == "settings":
+        config = replace(config, worlds=2)
+        (run / "config.json").write_text(json.dumps(to_json(config)))
+    else:
+        facts = run / "checkpoints" / "step-000000000080" / "facts.json"
+        facts.write_text(facts.read_text().replace("control_steps", "steps"))
+    with pytest.raises(InputError, match="step-000000000080 does not fit the run's settings"):
+        pureward.train(config, resume=True)
+
+
+def test_a_run_whose_resume_is_refused_stays_as_it_was(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=80))
+    kept = ("config.json", "status.json", "metrics.jsonl")
+    before = [(run / name).read_bytes() for name in kept]
+    with pytest.raises(InputError, match="unknown device 'gpu'"):
+        pureward.train(tiny(run, env_steps=160, device="gpu"), resume=True)
+    assert [(run / name).read_bytes() for name in kept] == before
+
+
+def test_a_run_without_its_checkpoints_is_not_begun_anew_over_its_metrics(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=80))
+    shutil.rmtree(run / "checkpoints")
+    before = metrics(run)
+    with pytest.raises(InputError, match="measured up to step 80 and holds no complete checkpoint"):
+        pureward.train(tiny(run, env_steps=160), resume=True)
+    assert metrics(run) == before
+
+
 def start(run: Path, *arguments: str) -> subprocess.Popen:
     with run.with_name("output.txt").open("w") as output:
         return subprocess.Popen(
@@ -197,14 +235,14 @@ def test_a_resumed_run_keeps_its_settings(whole):
 
 
 def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch, capsys):
-    run, write, count = tmp_path / "run", checkpoint._write_tensors, iter(range(10**9))
+    run, write, count = tmp_path / "run", checkpoint.write_tensors, iter(range(10**9))
 
     def fills_up(path, tensors):
         write(path, tensors)
         if next(count) == 3:
             raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(checkpoint, "_write_tensors", fills_up)
+    monkeypatch.setattr(checkpoint, "write_tensors", fills_up)
     monkeypatch.setattr("pureward.run.loop.train", _training(run))
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--out", str(run)])
@@ -299,9 +337,14 @@ def test_settings_go_through_json():
         ({"method": "gial"}, "unknown method 'gial'"),
         ({"worlds": 0}, "worlds must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),
+        ({"seed": 2**64}, "seed must lie between"),
         ({"guided": 2.0}, "guided is a share of the worlds, got 2.0"),
         ({"task": "reach", "guided": 0.5}, "no script for task 'reach'"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),
+        ({"budget_seconds": -1.0}, "budget_seconds must be at least 0, got -1.0"),
+        ({"stop_at_return": math.nan}, "stop_at_return must be a number, got nan"),
+        ({"agent": D4PGConfig(atoms=10**20)}, "agent.atoms must lie within"),
+        ({"agent": D4PGConfig(actor_layers=(300, 10**20))}, "agent.actor_layers must lie within"),
     ],
 )
 def test_bad_settings_are_refused_in_a_sentence(changes, sentence):

@@ -54,7 +54,7 @@ def tiny(out, **changes) -> pureward.RunConfig:
 
 def die_in_write(which: int) -> None:
     """Kill this process halfway through writing the tensors of a checkpoint."""
-    whole, count = checkpoint._write_tensors, iter(range(1, 10**9))
+    whole, count = checkpoint.write_tensors, iter(range(1, 10**9))
 
     def half(path, tensors):
         whole(path, tensors)
@@ -62,7 +62,7 @@ def die_in_write(which: int) -> None:
             os.truncate(path, path.stat().st_size // 2)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    checkpoint._write_tensors = half
+    checkpoint.write_tensors = half
 
 
 def main() -> None:

@@ -47,6 +47,11 @@ class D4PGConfig:
                 raise InputError(
                     f"{name} must lie inside (0, 1), got {getattr(self, name)}; try 1e-4"
                 )
+        for name in ("actor_layers", "critic_layers"):
+            if any(size < 1 for size in getattr(self, name)):
+                raise InputError(
+                    f"{name} must each have at least 1 unit, got {getattr(self, name)}; try 300 200"
+                )
         if self.atoms < 2 or not self.value_low < self.value_high:
             raise InputError(
                 "returns need two atoms or more between value_low < value_high, got "

@@ -3,6 +3,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 
 import tyro
 
@@ -11,14 +12,16 @@ from pureward.cli.rewards import plot, probe
 from pureward.cli.runs import run_verbs
 from pureward.cli.showpieces import demo, reproduce
 from pureward.cli.worlds import show, tasks
-from pureward.errors import InputError, SimulationError, TrainingError
+from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
 
-_PIPE_CLOSED = 141  # what a shell says of a process that SIGPIPE ended
+# What a shell says of a process that SIGPIPE or SIGINT ended.
+_PIPE_CLOSED, _INTERRUPTED = 141, 130
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends in one sentence and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    _take_any_streams()
     try:
         verbs = {
             "tasks": tasks,
@@ -46,8 +49,25 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(_PIPE_CLOSED)
     except (SimulationError, TrainingError, OSError) as error:
         sys.exit(_complain(error, 1))
+    except KeyboardInterrupt:
+        sys.exit(_complain("interrupted", _INTERRUPTED))
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
+        told = f"there is no memory left ({in_brief(error)}); use fewer worlds, a smaller batch"
+        sys.exit(_complain(f"{told} or a smaller replay", 1))
 
 
-def _complain(error: Exception, code: int) -> int:
+def _take_any_streams() -> None:
+    """Letters that the terminal lacks, and output that nobody wants, are no reason to fail."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _complain(error: Exception | str, code: int) -> int:
     print(f"pureward: {error}", file=sys.stderr)
     return code

@@ -41,6 +41,11 @@ class Episode:
     """What acted: a snapshot's name, "random", or "" if it is not known."""
 
     def __post_init__(self) -> None:
+        if self.rewards.dim() != 1:
+            raise InputError(
+                f"rewards must be one number a step, got shape {tuple(self.rewards.shape)}; "
+                "flatten them"
+            )
         steps = len(self)
         if steps == 0:
             raise InputError("an episode needs at least one step, got none; drop it")
@@ -48,8 +53,9 @@ class Episode:
             _check_length(name, getattr(self, name), steps, "one per reward")
         for name, value in self._seen().items():
             _check_length(name, value, steps + 1, "one more than rewards")
-        for name in ("rewards", "actions", "state"):
-            _check_finite(name, getattr(self, name))
+        numbers = {"rewards": self.rewards, "actions": self.actions, "state": self.state}
+        for name, value in (numbers | self.simulator).items():
+            _check_finite(name, value)
         if self.split not in SPLITS:
             raise InputError(f"unknown split {self.split!r}; choose from {SPLITS}")
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pureward.env.flag import AsyncFlag
 from pureward.env.health import Health
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.sim.camera import Cameras
 from pureward.sim.engine import SAVED, load_state, save_state
 from pureward.sim.mujoco_cpu import CpuEngine
@@ -73,6 +73,7 @@ class BatchEnv:
 
     def seed(self, seed: int) -> None:
         """Draw the first states of episodes to come from this seed."""
+        check_seed(seed)
         self._generator.manual_seed(seed)
 
     def reset(self) -> Observation:
@@ -149,6 +150,11 @@ class BatchEnv:
         self.elapsed.copy_(torch.from_numpy(elapsed))
 
     def _control(self, action: Tensor) -> Tensor:
+        if not isinstance(action, Tensor):
+            raise InputError(
+                f"actions must be a tensor (worlds, action size), got {type(action).__name__}; "
+                "wrap them in torch.as_tensor, or use pureward.make_vec for numpy arrays"
+            )
         if tuple(action.shape) != (self.worlds, self.engine.model.nu):
             raise InputError(
                 f"action must have shape {(self.worlds, int(self.engine.model.nu))} "

@@ -14,7 +14,7 @@ from pureward.tasks import find_task
 def make(
     task: str,
     worlds: int = 1,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     *,
     seed: int = 0,
     cameras: bool = False,
@@ -50,8 +50,9 @@ def make(
     return BatchEnv(row, physics, eyes, seed=seed, stagger=stagger)
 
 
-def find_device(name: str) -> torch.device:
+def find_device(name: str | torch.device) -> torch.device:
     """The torch device of that name; "auto" is CUDA where there is one."""
+    name = str(name)
     if name == "auto":
         return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     if name not in ("cpu", "cuda") and not name.startswith("cuda:"):

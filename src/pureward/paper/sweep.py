@@ -33,8 +33,8 @@ def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) ->
         budget_minutes: for everything together; 0 sets no limit. Runs that are stopped by it can
             be resumed, and have measured what they have.
     """
-    if budget_minutes < 0:
-        raise InputError(f"budget must be at least 0 minutes, got {budget_minutes}; raise it")
+    if not 0 <= budget_minutes < math.inf:
+        raise InputError(f"budget must be a number of minutes, got {budget_minutes}; 0 sets none")
     left = [step for step in plan.steps if not step.finished()]
     runs = sum(isinstance(step, Training) and bool(step.after) for step in left)
     budget = None

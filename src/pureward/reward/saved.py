@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import whole_file, write_json
+from pureward.files import whole_file, write_json, write_tensors
 from pureward.reward.engine import Arithmetic
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
@@ -41,7 +40,7 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
         replace(reward.spec, level=float(reward.level))
     )
     with whole_file(folder / WEIGHTS_FILE) as partial:
-        save_file(weights, partial)
+        write_tensors(partial, weights)
     write_json(folder / CONFIG_FILE, config)
 
 
@@ -60,6 +59,7 @@ def load_reward(
         batch_size: frames a pass.
         arithmetic: "auto" for the fastest the device has.
     """
+    place = _device(device)
     folder = _reward_folder(Path(directory))
     spec = _read_spec(folder / CONFIG_FILE)
     weights = _read_weights(folder / WEIGHTS_FILE, _expected_shapes(spec))
@@ -70,7 +70,7 @@ def load_reward(
         network.load_state_dict(
             {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
         )
-        networks[part] = network.to(device, memory_format=torch.channels_last)  # type: ignore
+        networks[part] = network.to(place, memory_format=torch.channels_last)  # type: ignore
     return LearnedReward(
         spec,
         discriminator=networks.pop("discriminator", None),
@@ -78,6 +78,18 @@ def load_reward(
         batch_size=batch_size,
         arithmetic=arithmetic,
     )
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """The device, if this machine has it."""
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"device {str(device)!r} cannot compute here ({str(error).splitlines()[0]}); use 'cpu'"
+        ) from error
+    return place
 
 
 def _part_names(spec: RewardSpec) -> list[str]:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import PARTIAL, whole_folder, write_json
+from pureward.files import PARTIAL, whole_folder, write_json, write_tensors
 
 FORMAT = 1
 
@@ -37,10 +37,9 @@ class Checkpoint:
 def write(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
     """Write the checkpoint of a step; returns its folder."""
     path = folder / f"step-{step:012d}"
-    if path.exists():
-        shutil.rmtree(path)
-    with whole_folder(path) as partial:
-        _write_tensors(partial / _TENSORS, tensors)
+    # A finished run that is resumed writes its last step again.
+    with whole_folder(path, again=True) as partial:
+        write_tensors(partial / _TENSORS, tensors)
         size = (partial / _TENSORS).stat().st_size
         write_json(partial / _FACTS, {**facts, "format": FORMAT, "step": step, "bytes": size})
     return path
@@ -55,10 +54,10 @@ def read_newest(folder: Path) -> Checkpoint | None:
 
 def read(path: Path) -> Checkpoint:
     """Read one checkpoint."""
-    facts = json.loads((path / _FACTS).read_text())
-    if facts["format"] != FORMAT:
+    facts = _read_facts(path / _FACTS)
+    if facts.get("format") != FORMAT:
         raise InputError(
-            f"checkpoint {path} has format {facts['format']}, this version reads {FORMAT}; "
+            f"checkpoint {path} has format {facts.get('format')}, this version reads {FORMAT}; "
             "use the version of pureward that wrote it"
         )
     try:
@@ -77,17 +76,14 @@ def mark_best(folder: Path, path: Path, score: float) -> None:
 
 def best_score(folder: Path) -> float:
     """Score of the best checkpoint so far; minus infinity before the first."""
-    file = folder / _BEST
-    return json.loads(file.read_text())["score"] if file.exists() else float("-inf")
+    score = _read_facts(folder / _BEST).get("score")
+    return score if isinstance(score, float) else float("-inf")
 
 
 def best(folder: Path) -> Path | None:
     """The checkpoint with the best score, if one was marked and is still there."""
-    file = folder / _BEST
-    if not file.exists():
-        return None
-    path = folder / json.loads(file.read_text())["checkpoint"]
-    return path if path.exists() else None
+    name = _read_facts(folder / _BEST).get("checkpoint")
+    return folder / name if isinstance(name, str) and (folder / name).exists() else None
 
 
 def prune(folder: Path, keep: int) -> None:
@@ -100,19 +96,21 @@ def prune(folder: Path, keep: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path)
-
-
 def _complete(folder: Path) -> Iterable[Path]:
     """Checkpoints whose two files are there in full."""
     for path in folder.glob("step-*"):
-        try:
-            facts = json.loads((path / _FACTS).read_text())
-            if (path / _TENSORS).stat().st_size == facts["bytes"]:
-                yield path
-        except (OSError, ValueError, KeyError):
-            continue
+        tensors, size = path / _TENSORS, _read_facts(path / _FACTS).get("bytes")
+        if tensors.is_file() and tensors.stat().st_size == size:
+            yield path
+
+
+def _read_facts(file: Path) -> dict[str, Any]:
+    """A JSON object; nothing where it is missing or damaged."""
+    try:
+        facts = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def flattened(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collects episodes of a run's policies: demonstrations, or the whole course of its learning."""
 
+import math
+import shutil
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,8 +17,9 @@ from pureward.data import pack
 from pureward.data.dataset import write_episodes
 from pureward.data.draw import Painter
 from pureward.data.episodes import DRAWN_FROM, FAILURE, HELD_OUT, TRAIN, Episode
+from pureward.data.layout import readable
 from pureward.env import BatchEnv, find_device, make
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.run.card import describe, write_card
 from pureward.run.policy import load_policy, snapshots
@@ -81,6 +84,7 @@ def collect(
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states and the random actions.
     """
+    check_seed(seed)
     _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     place = str(find_device(device))
     choose = _course if stages else _last
@@ -93,6 +97,7 @@ def collect(
     if compact:
         kept = [pack.compact(episode) for episode in kept]
     painter = Painter(task, place)
+    _check_space(out, kept, painter if frames else None)
     facts = _facts(policy, env, stages=stages, frames=frames, compact=compact, seed=seed)
     with whole_folder(out) as folder:
         stored = (painter.draw(episode) if frames else episode for episode in kept)
@@ -245,6 +250,28 @@ def _facts(
             "minari": version("minari"),
         },
     }
+
+
+def _check_space(out: Path, episodes: list[Episode], painter: Painter | None) -> None:
+    """Refuse to begin what the disk has no room for: HDF5 crashes where one fills up under it."""
+    columns = [
+        column
+        for episode in episodes
+        for column in (episode.state, episode.actions, episode.rewards, *episode.simulator.values())
+        if column is not None
+    ]
+    needed = sum(column.nbytes for column in columns)
+    if painter is not None:
+        frame = math.prod(painter.frame_shape or ())
+        needed += sum(frame * (len(episode) + 1) for episode in episodes)
+    needed *= 2  # for a while columns are there twice, loose and packed
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"{out} needs up to {readable(needed)} while it is written, and {folder} has "
+            f"{readable(free)} free; free some or choose another disk"
+        )
 
 
 def _check(task: str, run: Path, out: Path, **counts: int) -> None:

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run is: one frozen dataclass, the same on the command line, in Python and on disk."""
 
-from dataclasses import dataclass, field
-from typing import Annotated
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Annotated, Any
 
 import tyro
 
 from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
 from pureward.data.replay import ReplayConfig
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.purl import PurlConfig
 from pureward.reward.methods import choose, method_named
 from pureward.reward.prior import ReturnPrior
 from pureward.tasks import find_task
 from pureward.tasks.scripted import check_scripted
+
+_WHOLE = 2**62  # below what torch counts with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,17 +94,19 @@ class RunConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is built."""
         find_task(self.task).variant(self.distractors or None)
+        check_seed(self.seed)
         if not 0 <= self.guided <= 1:
             raise InputError(f"guided is a share of the worlds, got {self.guided}; try 0.25")
         if self.guided:
             check_scripted(self.task)
         self._check_reward()
+        check_numbers(self)
         least = {
             **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),
             **dict.fromkeys(("log_every", "checkpoint_every", "keep_checkpoints"), 1),
             **dict.fromkeys(("evaluate_every", "snapshot_every", "warmup_steps"), 0),
             **dict.fromkeys(("evaluate_episodes", "probe_frames"), 1),
-            **dict.fromkeys(("probe_every",), 0),
+            **dict.fromkeys(("probe_every", "budget_seconds"), 0),
         }
         for name, low in least.items():
             if getattr(self, name) < low:
@@ -153,3 +158,17 @@ class RunConfig:
     def needs_frames(self) -> bool:
         """Whether the reward looks at images."""
         return method_named(self.method).reward != "truth"
+
+
+def check_numbers(settings: Any, before: str = "") -> None:
+    """Refuse numbers that are none, and such as no tensor can have rows, in any part."""
+    for each in fields(settings):
+        name, value = before + each.name, getattr(settings, each.name)
+        if is_dataclass(value):
+            check_numbers(value, f"{name}.")
+            continue
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float) and math.isnan(number):
+                raise InputError(f"{name} must be a number, got nan; leave it out for the preset's")
+            if isinstance(number, int) and abs(number) >= _WHOLE:
+                raise InputError(f"{name} must lie within ±2^62, got {number}; lower it")

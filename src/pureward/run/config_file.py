@@ -2,6 +2,7 @@
 """A run's settings on disk: written once, read back, and held against those that are asked for."""
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from functools import reduce
@@ -18,12 +19,17 @@ MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", 
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
-    """The settings as plain values."""
-    return json.loads(json.dumps(asdict(config)))
+    """The settings as plain values; folders may have been given as a `Path`."""
+    return json.loads(json.dumps(asdict(config), default=os.fspath))
 
 
 def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
     """The settings that `to_json` wrote."""
+    if not isinstance(values, dict):
+        raise InputError(
+            f"a saved {kind.__name__} must be a JSON object, got {values!r}; "
+            "restore the config.json that was written"
+        )
     known = {each.name: each for each in fields(kind)}
     unknown = set(values) - set(known)
     if unknown:
@@ -37,10 +43,26 @@ def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
         default = getattr(defaults, name)
         if is_dataclass(default):
             value = from_json(value, type(default))
+        elif not _is_like(value, default):
+            raise InputError(
+                f"{name} of a saved {kind.__name__} must be like {default!r}, got {value!r}; "
+                "restore the config.json that was written"
+            )
         elif isinstance(default, tuple):
             value = tuple(value)
         parts[name] = value
     return kind(**parts)
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Whether a setting has the type that its default shows; a number may lack its point."""
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and all(_is_like(v, default[0]) for v in value)
+    if isinstance(default, float):
+        return type(value) in (int, float)
+    if default is None:  # of settings that count something, where they are given
+        return value is None or type(value) is int
+    return type(value) is type(default)
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
@@ -61,12 +83,17 @@ def read_config(directory: RunDirectory) -> RunConfig:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{directory.config} cannot be read: {error}") from error
 
 
-def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
-    """Begin a run in a directory, or see that going on there means the same run."""
+def write_config(directory: RunDirectory, config: RunConfig) -> None:
+    """Write the settings of the run in a directory."""
+    write_json(directory.config, to_json(config))
+
+
+def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
+    """See that there is no run in a directory, or that going on there means the same run."""
     if directory.config.exists() != resume:
         raise InputError(
             f"{directory.path} holds no run to resume; leave out --resume to begin one"
@@ -80,7 +107,6 @@ def write_config(directory: RunDirectory, config: RunConfig, resume: bool) -> No
             f"a resumed run keeps its settings, got {', '.join(changed)}; "
             f"only {', '.join(sorted(MAY_CHANGE))} may change"
         )
-    write_json(directory.config, to_json(config))
 
 
 def differences(

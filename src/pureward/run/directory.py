@@ -55,5 +55,9 @@ class RunDirectory:
         write_json(self.status, {"state": state, **facts})
 
     def read_status(self) -> dict[str, Any]:
-        """How the run stands; empty before its first word."""
-        return json.loads(self.status.read_text()) if self.status.exists() else {}
+        """How the run stands; empty before its first word, and where that cannot be read."""
+        try:
+            status = json.loads(self.status.read_text())
+        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+            return {}
+        return status if isinstance(status, dict) else {}

@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
@@ -14,8 +15,10 @@ class MetricsLog:
 
     def __init__(self, path: Path, events: Path, *, offset: int = 0, step: int = 0):
         self._file = path.open("ab")
-        self._file.truncate(offset)
-        self._file.seek(offset)
+        # A file that was cut since would be filled up with zeros.
+        self._file.truncate(min(offset, self._file.tell()))
+        if self._file.seek(0, os.SEEK_END) < offset:
+            self._file.write(b"\n")  # what is left may end within a line
         self._board = SummaryWriter(str(events), purge_step=step)
 
     def __enter__(self) -> "MetricsLog":
@@ -47,14 +50,23 @@ class MetricsLog:
         return self._file.tell()
 
 
-def read_metrics(path: Path, kind: str | None = None) -> list[dict[str, float]]:
-    """The lines of a metrics file; a last line that a kill cut short is left out."""
+def read_metrics(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """The lines of a metrics file; one that a kill cut short, or that is damaged, is left out."""
     rows = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text(errors="replace").splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if kind is None or row["kind"] == kind:
-            rows.append(row)
+        told = _told(row)
+        if told and kind in (None, told["kind"]):
+            rows.append(told)
     return rows
+
+
+def _told(row: Any) -> dict[str, Any]:
+    """The kind, the step and the numbers of a line; nothing, if it has no kind or no step."""
+    if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
+        return {}
+    numbers = {name: value for name, value in row.items() if isinstance(value, int | float)}
+    return {"kind": row["kind"], **numbers} if "step" in numbers else {}

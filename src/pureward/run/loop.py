@@ -13,16 +13,16 @@ import torch
 from tqdm import tqdm
 
 from pureward.env import make
-from pureward.errors import InputError
+from pureward.errors import InputError, lacks_memory
 from pureward.reward.methods import method_named
 from pureward.reward.regression import Pass
 from pureward.run import checkpoint
 from pureward.run.config import RunConfig
-from pureward.run.config_file import write_config
+from pureward.run.config_file import check_config, write_config
 from pureward.run.directory import RunDirectory
 from pureward.run.evaluate import evaluate, film
 from pureward.run.learner import Learner
-from pureward.run.log import MetricsLog
+from pureward.run.log import MetricsLog, read_metrics
 from pureward.run.machine import made_with
 from pureward.run.policy import write_snapshot
 from pureward.run.stopping import StopSignal
@@ -53,21 +53,33 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
         saved = _open(directory, config, resume)
         try:
             check_supervision(config)
-            return _Run(config, directory, saved).to_the_end(stop)
+            run = _Run(config, directory, saved)
+            write_config(directory, config)
+            return run.to_the_end(stop)
         except BaseException as error:
+            refused = isinstance(error, InputError)
             with suppress(OSError):  # a full disk must not hide what went wrong
-                directory.write_status("failed", error=f"{type(error).__name__}: {error}")
-                if isinstance(error, InputError) and not directory.checkpoints.exists():
+                if not (resume and refused):  # a run that is not gone on with stands as it stood
+                    directory.write_status("failed", error=f"{type(error).__name__}: {error}")
+                if refused and not directory.checkpoints.exists():
                     directory.config.unlink()  # nothing has begun: the next try may differ
             raise
 
 
 def _open(directory: RunDirectory, config: RunConfig, resume: bool) -> checkpoint.Checkpoint | None:
-    write_config(directory, config, resume)
+    check_config(directory, config, resume)
     if not resume:
         return None
     directory.checkpoints.mkdir(exist_ok=True)
-    return checkpoint.read_newest(directory.checkpoints)
+    saved = checkpoint.read_newest(directory.checkpoints)
+    rows = read_metrics(directory.metrics) if directory.metrics.exists() else []
+    measured = max((row["step"] for row in rows), default=0)
+    if saved is None and measured:  # beginning anew would delete what was measured
+        raise InputError(
+            f"{directory.path} has measured up to step {measured:,} and holds no complete "
+            "checkpoint to go on from; bring its checkpoints back or choose another directory"
+        )
+    return saved
 
 
 class _Run:
@@ -107,11 +119,11 @@ class _Run:
             device=self.env.device,
             remembered=config.reward.memory_share if remembers else 0.0,
         )
-        facts = self._restore(saved) if saved else {}
+        measured = self._restore(saved) if saved else 0
         self.log = MetricsLog(
             directory.metrics,
             directory.events,
-            offset=facts.get("metrics_bytes", 0),
+            offset=measured,
             step=self.env_steps,
         )
 
@@ -282,13 +294,22 @@ class _Run:
             checkpoint.mark_best(folder, path, self.evaluation["return"])
         checkpoint.prune(folder, self.config.keep_checkpoints)
 
-    def _restore(self, saved: checkpoint.Checkpoint) -> dict[str, Any]:
+    def _restore(self, saved: checkpoint.Checkpoint) -> int:
+        """Go on from a checkpoint; returns the size that the metrics had there."""
         tensors, facts = saved.tensors, saved.facts
-        self.learner.load_state_dict(checkpoint.under("learner", tensors))
-        self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
-        self.truth.load_tensors(tensors)
-        self.control_steps = facts["control_steps"]
-        self.clock.set(facts["seconds"])
-        self.evaluation = facts["evaluation"]
-        self.evaluated_at = facts["evaluated_at"]
-        return facts
+        try:
+            self.learner.load_state_dict(checkpoint.under("learner", tensors))
+            self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
+            self.truth.load_tensors(tensors)
+            self.control_steps = int(facts["control_steps"])
+            self.clock.set(float(facts["seconds"]))
+            self.evaluation = dict(facts["evaluation"])
+            self.evaluated_at = int(facts["evaluated_at"])
+            return int(facts["metrics_bytes"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            if lacks_memory(error):
+                raise
+            raise InputError(
+                f"checkpoint {saved.path} does not fit the run's settings ({error}); restore the "
+                "config.json it was written with, or delete it to go on from an older one"
+            ) from error

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pureward.agent.d4pg import D4PG
 from pureward.errors import InputError
-from pureward.files import whole_file
+from pureward.files import whole_file, write_tensors
 from pureward.run.config import RunConfig
 from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
@@ -34,13 +33,14 @@ def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
         tensors |= {f"normaliser.{name}": t for name, t in agent.normaliser.state_dict().items()}
     sizes = {"state_size": str(agent.state_size), "action_size": str(agent.action_size)}
     with whole_file(folder / f"step-{env_steps:012d}.safetensors") as partial:
-        kept = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-        save_file(kept, partial, metadata=sizes)
+        write_tensors(partial, tensors, sizes)
 
 
 def snapshots(run: Path) -> list[Path]:
     """The policies a run has kept, oldest first."""
-    return sorted(RunDirectory(run).snapshots.glob("step-*.safetensors"))
+    files = RunDirectory(run).snapshots.glob("step-*.safetensors")
+    # A copy that somebody made, "step-640 (1)", is none of the run's.
+    return sorted(file for file in files if file.stem.removeprefix("step-").isdigit())
 
 
 def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
@@ -55,13 +55,28 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
         with safe_open(path, framework="pt") as file:
             sizes = [int(file.metadata()[name]) for name in ("state_size", "action_size")]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, TypeError, KeyError, ValueError) as error:
         raise InputError(
             f"policy {path} cannot be read ({error}); choose another of {run}/snapshots"
         ) from error
     agent = D4PG(config.agent, state_size=sizes[0], action_size=sizes[1], device=device)
     _load(agent, tensors, path)
-    return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=agent.act)
+    act = _on_its_states(agent, path)
+    return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=act)
+
+
+def _on_its_states(agent: D4PG, path: Path) -> Policy:
+    """The agent's actions, in a world whose states are those it has learned on."""
+
+    def act(state: Tensor) -> Tensor:
+        if state.shape[-1] != agent.state_size:
+            raise InputError(
+                f"policy {path} acts on states of {agent.state_size} numbers, got "
+                f"{state.shape[-1]}; it was trained on another task, choose that one"
+            )
+        return agent.act(state)
+
+    return act
 
 
 def _load(agent: D4PG, tensors: dict[str, Tensor], path: Path) -> None:

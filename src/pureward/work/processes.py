@@ -13,7 +13,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-from pureward.errors import InputError, SimulationError, TrainingError, lacks_memory
+from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
 from pureward.work.jobs import Job, Result
 
 # Fork would copy threads and locks of torch half-way; a new interpreter has none.
@@ -97,14 +97,9 @@ def _work(job: Job) -> None:
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
-        print(f"there is no memory left for it: {_shortened(error)}", file=sys.stderr)
+        print(f"there is no memory left for it: {in_brief(error)}", file=sys.stderr)
         sys.exit(_CROWDED)
     sys.exit(0 if well else _STOPPED)
-
-
-def _shortened(error: BaseException) -> str:
-    """What was asked for; torch goes on to list every process on the GPU."""
-    return ". ".join(str(error).split("\n")[0].split(". ")[:2])
 
 
 def _end_with_parent() -> None:

@@ -35,7 +35,9 @@ class Training:
         status = RunDirectory(self.out).read_status()
         if status.get("state") != "finished":
             return False
-        return bool(self.config.stop_at_return) or status["env_steps"] >= self.config.env_steps
+        return (
+            bool(self.config.stop_at_return) or status.get("env_steps", 0) >= self.config.env_steps
+        )
 
     def within(self, seconds: float) -> "Training":
         """The same job, to be stopped after so long."""
