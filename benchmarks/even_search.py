@@ -6,10 +6,12 @@
 Methods with a discriminator are tried with four changes to it, regression with four changes to the
 fit of r_φ and to the policy, all of them against the task's preset and for as many env steps. The
 change with the largest area under its curve meets the preset again on other seeds, and is chosen if
-it is ahead on all. Expert and data are those of `pureward reproduce`, found in its folder or made
-there; runs that are there already are not run again.
+it is ahead in their mean: nine runs a method. Expert and data are those of `pureward reproduce`,
+found in its folder or made there. Runs that are there already, or that TASK.json tells of, are not
+run again; delete it to search anew.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +37,7 @@ class Args:
 
     task: str = "walker"
     methods: tuple[str, ...] = (*IMITATION, *SUPERVISED)
-    seeds: tuple[int, ...] = (100, 101)
+    seeds: tuple[int, ...] = (100, 101, 102)
     """Ones that figures do not use: the first of all settings, others of preset and best change."""
     env_steps: int = 0
     """Of every run; 0 takes the preset's."""
@@ -103,8 +105,8 @@ def trials(args: Args, method: str, seed: int) -> dict[str, Training]:
     }
 
 
-def plan_search(args: Args, chosen: dict[str, list[str]], seed: int) -> Plan:
-    """Data, then trials of all methods: every first one, every second one, and so on."""
+def plan_search(args: Args, chosen: list[tuple[str, str]], seed: int) -> Plan:
+    """Data, then the chosen trials, each of a method and a change."""
     figure = Figure(
         name="search",
         shows="the same search for every method",
@@ -115,11 +117,7 @@ def plan_search(args: Args, chosen: dict[str, list[str]], seed: int) -> Plan:
     )
     plan = make_plan(figure, out=args.out, seeds=1, device=args.device)
     data = [step for step in plan.steps if not (isinstance(step, Training) and step.after)]
-    jobs = {
-        (method, change): trials(args, method, seed)[change]
-        for turn in zip(*chosen.values(), strict=True)
-        for method, change in zip(chosen, turn, strict=True)
-    }
+    jobs = {(method, change): trials(args, method, seed)[change] for method, change in chosen}
     runs = {(args.task, f"{method} {change}"): [job.out] for (method, change), job in jobs.items()}
     return replace(plan, steps=(*data, *jobs.values()), runs=runs)
 
@@ -144,12 +142,21 @@ def report(plan: Plan, env_steps: int, seed: int) -> list[dict[str, Any]]:
     return told
 
 
-def run_round(args: Args, chosen: dict[str, list[str]], seed: int) -> list[dict[str, Any]]:
-    """Do what is left of the trials of a seed, and report them."""
-    plan = plan_search(args, chosen, seed)
+def run_round(
+    args: Args, changes: dict[str, list[str]], seed: int, known: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Do what is left of the trials of a seed, every method's first, second and so on; report."""
+    turns = zip(*changes.values(), strict=True)
+    wanted = [pair for turn in turns for pair in zip(changes, turn, strict=True)]
+    there = {(row["method"], row["change"]): row for row in known if row["seed"] == seed}
+    left = [pair for pair in wanted if pair not in there]
+    told = [there[pair] for pair in wanted if pair in there]
+    if not left:
+        return told
+    plan = plan_search(args, left, seed)
     carry_out(plan, local_executor(args.device, args.at_once), budget_minutes=args.budget)
     asked = [job.config.env_steps for job in plan.steps if isinstance(job, Training)]
-    return report(plan, asked[-1], seed)
+    return told + report(plan, asked[-1], seed)
 
 
 def finalists(told: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -158,18 +165,34 @@ def finalists(told: list[dict[str, Any]]) -> dict[str, list[str]]:
     return {row["method"]: [PRESET, row["change"]] for row in changes}
 
 
-def verdict(told: list[dict[str, Any]], method: str, change: str) -> dict[str, Any]:
-    """What is chosen for a method: the change, if it is ahead of the preset wherever they met."""
+def verdict(
+    told: list[dict[str, Any]], method: str, change: str, others: list[int]
+) -> dict[str, Any]:
+    """The change if it is ahead of the preset in the mean of the seeds that did not pick it."""
     areas = {(row["change"], row["seed"]): row["area"] for row in told if row["method"] == method}
-    met = [seed for name, seed in areas if name == change and (PRESET, seed) in areas]
-    ahead = len(met) > 1 and all(areas[change, seed] > areas[PRESET, seed] for seed in met)
+    met = [seed for seed in others if {(change, seed), (PRESET, seed)} <= areas.keys()]
+    own, preset_s = ([areas[name, seed] for seed in met] for name in (change, PRESET))
+    chosen = change if sum(own) > sum(preset_s) else PRESET
     return {
         "method": method,
-        "chosen": change if ahead else PRESET,
+        "chosen": chosen if met and met == others else "not decided",
         "best change": change,
-        "areas": [areas[change, seed] for seed in met],
-        "areas of the preset": [areas[PRESET, seed] for seed in met],
+        "seeds": met,
+        "areas": own,
+        "areas of the preset": preset_s,
     }
+
+
+def read_known(path: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Trials that were reported before."""
+    if not path.exists():
+        return []
+    before = json.loads(path.read_text())
+    if before["env_steps"] != asked["env_steps"]:
+        raise SystemExit(
+            f"{path} is of runs of {before['env_steps']} env steps; choose another --to"
+        )
+    return before["runs"]
 
 
 def show(told: list[dict[str, Any]], chosen: list[dict[str, Any]]) -> None:
@@ -182,16 +205,19 @@ def show(told: list[dict[str, Any]], chosen: list[dict[str, Any]]) -> None:
 
 def main(args: Args) -> None:
     """Run what is left of the search, write it, tell what is chosen for every method."""
+    path = args.to / f"{args.task}.json"
+    asked = {"task": args.task, "env_steps": args.env_steps or "the preset's"}
+    known = read_known(path, asked)
     first, *others = args.seeds
     everything = {method: list(trials(args, method, first)) for method in args.methods}
-    told = run_round(args, everything, first)
+    told = run_round(args, everything, first, known)
     last = finalists(told)
     for seed in others:
-        told += run_round(args, last, seed)
-    chosen = [verdict(told, method, change) for method, (_, change) in last.items()]
+        told += run_round(args, last, seed, known)
+    chosen = [verdict(told, method, change, others) for method, (_, change) in last.items()]
     show(told, chosen)
-    asked = {"task": args.task, "seeds": args.seeds, "env_steps": args.env_steps or "the preset's"}
-    write_json(args.to / f"{args.task}.json", {**asked, "chosen": chosen, "runs": told})
+    told += [row for row in known if row not in told]  # of other methods, and of other finalists
+    write_json(path, {**asked, "chosen": chosen, "runs": told})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Plans, budgets and estimates: numbers that can be worked out by hand."""
 
+import math
 import os
 from pathlib import Path
 
@@ -99,8 +100,9 @@ def test_a_budget_is_dealt_out_evenly():
 
 def test_budgets_and_counts_below_nothing_are_refused(tmp_path):
     made = plan("overfitting", tmp_path)
-    with pytest.raises(InputError, match="budget must be at least 0"):
-        carry_out(made, LocalProcesses(places=(None,)), budget_minutes=-1.0)
+    for budget in (-1.0, math.nan):
+        with pytest.raises(InputError, match="budget must be a number of minutes"):
+            carry_out(made, LocalProcesses(places=(None,)), budget_minutes=budget)
     with pytest.raises(InputError, match="at-once must be at least 1"):
         local_executor("cpu", -1)
 
