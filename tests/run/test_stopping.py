@@ -18,7 +18,7 @@ def _handlers_that_raise() -> Iterator[None]:  # pyright: ignore[reportUnusedFun
     def raise_at_once(*_: object) -> None:
         raise AtOnceError
 
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = {number: signal.signal(number, raise_at_once) for number in numbers}
     yield
     for number, handler in before.items():
@@ -31,6 +31,16 @@ def test_a_child_that_hears_of_the_end_twice_still_writes_its_checkpoint() -> No
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert stop.asked
+
+
+def test_a_terminal_that_is_closed_ends_a_run_unless_nohup_keeps_it() -> None:
+    with StopSignal() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.asked
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with StopSignal() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert not stop.asked
 
 
 def test_a_second_ctrl_c_stops_at_once() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM and Ctrl-C end a run after its present step, with a checkpoint."""
+"""SIGTERM, Ctrl-C and a terminal that is closed end a run after its step, with a checkpoint."""
 
 import signal
 import threading
@@ -17,7 +17,10 @@ class StopSignal:
     def __enter__(self) -> "StopSignal":
         """Start listening; only the main thread can."""
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            heard = [signal.SIGTERM, signal.SIGINT]
+            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which is what nohup sets
+                heard.append(signal.SIGHUP)
+            for number in heard:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
