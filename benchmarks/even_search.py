@@ -8,7 +8,8 @@ fit of r_φ and to the policy, all of them against the task's preset and for as 
 change with the largest area under its curve meets the preset again on other seeds, and is chosen if
 it is ahead in their mean: nine runs a method. Expert and data are those of `pureward reproduce`,
 found in its folder or made there. Runs that are there already, or that TASK.json tells of, are not
-run again; delete it to search anew.
+run again; delete it to search anew. With --figure-seeds the figures' runs follow, each method's
+with what was chosen for it.
 """
 
 import json
@@ -26,6 +27,7 @@ from pureward.paper.plan import Plan, make_plan
 from pureward.paper.reproduce import read_results
 from pureward.paper.sweep import carry_out, local_executor
 from pureward.reward.methods import method_named
+from pureward.run.config import RunConfig
 from pureward.run.config_file import flat, to_json, with_settings
 from pureward.run.presets import preset
 from pureward.work.training import Training
@@ -40,7 +42,9 @@ class Args:
     seeds: tuple[int, ...] = (100, 101, 102)
     """Ones that figures do not use: the first of all settings, others of preset and best change."""
     env_steps: int = 0
-    """Of every run; 0 takes the preset's."""
+    """Of every run of the search; 0 takes the preset's."""
+    figure_seeds: int = 0
+    """Runs of what was chosen for each method, as long as the preset's; TASK/METHOD-CHANGE."""
     out: Path = Path("runs/paper")
     """Folder of `pureward reproduce`; runs go to TASK/search."""
     to: Path = Path("results/search")
@@ -67,7 +71,7 @@ def times(factor: float) -> Callable[[Any], Any]:
     return lambda value: type(value)(value * factor)
 
 
-PRESET = "preset"
+PRESET, UNDECIDED = "preset", "not decided"
 #: Of a discriminator, and of r_φ where there is none: as many of either.
 DISCRIMINATOR = (
     Change("rate-times-3", "reward.learning_rate", times(3)),
@@ -85,28 +89,47 @@ REGRESSION = (
 
 def trials(args: Args, method: str, seed: int) -> dict[str, Training]:
     """The runs of a method on a seed, by the name of what they change."""
+    jobs = {}
+    for change, config in settings_tried(args, method, seed).items():
+        steps = args.env_steps or config.env_steps
+        jobs[change] = _job(args, replace(config, env_steps=steps), f"search/{method}-{change}")
+    return jobs
+
+
+def for_figures(args: Args, chosen: dict[str, str]) -> list[Training]:
+    """The runs of the figures, seed by seed; of presets, where `pureward reproduce` finds them."""
+    jobs = []
+    for seed in range(args.figure_seeds):
+        for method, change in chosen.items():
+            name = method if change == PRESET else f"{method}-{change}"
+            jobs.append(_job(args, settings_tried(args, method, seed)[change], name))
+    return jobs
+
+
+def _job(args: Args, config: RunConfig, name: str) -> Training:
+    folder = args.out / args.task
+    out = str(folder / name / f"seed-{config.seed}")
+    needed = folder / str(method_named(config.method).positives)
+    return Training(config=replace(config, out=out), after=(needed,))
+
+
+def settings_tried(args: Args, method: str, seed: int) -> dict[str, RunConfig]:
+    """The preset of a method and its changes, by name."""
     row = method_named(method)
     assert row.positives is not None, "a search is for learned rewards"
     folder = args.out / args.task
     data = {row.positives: str(folder / row.positives)}
     own = preset(args.task, method=method, seed=seed, device=args.device, **data)
-    own = replace(own, env_steps=args.env_steps or own.env_steps)
     before = flat(to_json(own))
-    changed: dict[str, dict[str, Any]] = {PRESET: {}}
-    for change in DISCRIMINATOR if row.has_discriminator else REGRESSION:
-        changed[change.name] = {change.setting: change.value(before[change.setting])}
-    places = {name: f"{folder}/search/{method}-{name}/seed-{seed}" for name in changed}
-    return {
-        name: Training(
-            config=with_settings(own, {**settings, "out": places[name]}),
-            after=(folder / row.positives,),
-        )
-        for name, settings in changed.items()
+    changes = DISCRIMINATOR if row.has_discriminator else REGRESSION
+    return {PRESET: own} | {
+        change.name: with_settings(own, {change.setting: change.value(before[change.setting])})
+        for change in changes
     }
 
 
-def plan_search(args: Args, chosen: list[tuple[str, str]], seed: int) -> Plan:
-    """Data, then the chosen trials, each of a method and a change."""
+def plan_for(args: Args, jobs: dict[str, Training]) -> Plan:
+    """Data, then these runs, by their labels."""
     figure = Figure(
         name="search",
         shows="the same search for every method",
@@ -117,9 +140,13 @@ def plan_search(args: Args, chosen: list[tuple[str, str]], seed: int) -> Plan:
     )
     plan = make_plan(figure, out=args.out, seeds=1, device=args.device)
     data = [step for step in plan.steps if not (isinstance(step, Training) and step.after)]
-    jobs = {(method, change): trials(args, method, seed)[change] for method, change in chosen}
-    runs = {(args.task, f"{method} {change}"): [job.out] for (method, change), job in jobs.items()}
+    runs = {(args.task, label): [job.out] for label, job in jobs.items()}
     return replace(plan, steps=(*data, *jobs.values()), runs=runs)
+
+
+def run_all(args: Args, plan: Plan) -> None:
+    """Do what is left of it."""
+    carry_out(plan, local_executor(args.device, args.at_once), budget_minutes=args.budget)
 
 
 def report(plan: Plan, env_steps: int, seed: int) -> list[dict[str, Any]]:
@@ -153,10 +180,11 @@ def run_round(
     told = [there[pair] for pair in wanted if pair in there]
     if not left:
         return told
-    plan = plan_search(args, left, seed)
-    carry_out(plan, local_executor(args.device, args.at_once), budget_minutes=args.budget)
-    asked = [job.config.env_steps for job in plan.steps if isinstance(job, Training)]
-    return told + report(plan, asked[-1], seed)
+    jobs = {f"{method} {change}": trials(args, method, seed)[change] for method, change in left}
+    plan = plan_for(args, jobs)
+    run_all(args, plan)
+    steps = max(job.config.env_steps for job in jobs.values())
+    return told + report(plan, steps, seed)
 
 
 def finalists(told: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -175,7 +203,7 @@ def verdict(
     chosen = change if sum(own) > sum(preset_s) else PRESET
     return {
         "method": method,
-        "chosen": chosen if met and met == others else "not decided",
+        "chosen": chosen if met and met == others else UNDECIDED,
         "best change": change,
         "seeds": met,
         "areas": own,
@@ -218,6 +246,9 @@ def main(args: Args) -> None:
     show(told, chosen)
     told += [row for row in known if row not in told]  # of other methods, and of other finalists
     write_json(path, {**asked, "chosen": chosen, "runs": told})
+    decided = {row["method"]: row["chosen"] for row in chosen if row["chosen"] != UNDECIDED}
+    if jobs := for_figures(args, decided):
+        run_all(args, plan_for(args, {str(job.out): job for job in jobs}))
 
 
 if __name__ == "__main__":
