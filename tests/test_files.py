@@ -8,14 +8,13 @@ import pytest
 from pureward.errors import InputError
 from pureward.files import PARTIAL, whole_folder
 
-
 _TOO_LARGE = """
 import resource, signal, sys
 from pathlib import Path
 import torch
 from pureward.files import whole_file, write_tensors
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # no file may grow beyond, as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # as on a full disk
 try:
     with whole_file(Path(sys.argv[1])) as partial:
         write_tensors(partial, {"weight": torch.zeros(1000)})
