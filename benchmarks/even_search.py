@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same search for every method: five settings each, on seeds that no figure uses.
+"""The same search for every method: six settings each, on seeds that no figure uses.
 
     python benchmarks/even_search.py --task walker --env-steps 2000000 --at-once 9
 
-Methods with a discriminator are tried with four changes to it, regression with four changes to the
-fit of r_φ and to the policy, all of them against the task's preset and for as many env steps. The
-change with the largest area under its curve meets the preset again on other seeds, and is chosen if
-it is ahead in their mean: nine runs a method. Expert and data are those of `pureward reproduce`,
-found in its folder or made there. Runs that are there already, or that TASK.json tells of, are not
-run again; delete it to search anew. With --figure-seeds the figures' runs follow, each method's
-with what was chosen for it.
+Methods with a discriminator are tried with four changes to it and one of their kind, regression
+with five to the fit of r_φ and to the policy, all of them against the task's preset and for as many
+env steps. The change with the largest area under its curve meets the preset again on other seeds,
+and is chosen if it is ahead in their mean: ten runs a method. Expert and data are those of
+`pureward reproduce`, found in its folder or made there. Runs that are there already, or that
+TASK.json tells of, are not run again; delete it to search anew. With --figure-seeds the figures'
+runs follow, each method's with what was chosen for it.
 """
 
 import json
@@ -67,12 +67,12 @@ class Change:
 
 
 def times(factor: float) -> Callable[[Any], Any]:
-    """A multiple, whole where the preset's is."""
-    return lambda value: type(value)(value * factor)
+    """A multiple in three digits, whole where the preset's is."""
+    return lambda value: type(value)(float(f"{value * factor:.3g}"))
 
 
 PRESET, UNDECIDED = "preset", "not decided"
-#: Of a discriminator, and of r_φ where there is none: as many of either.
+AVERAGING = Change("averaging", "agent.averaging", lambda _: 0.1)
 DISCRIMINATOR = (
     Change("rate-times-3", "reward.learning_rate", times(3)),
     Change("rate-by-3", "reward.learning_rate", times(1 / 3)),
@@ -83,8 +83,21 @@ REGRESSION = (
     Change("rate-times-3", "reward.model.learning_rate", times(3)),
     Change("rate-by-3", "reward.model.learning_rate", times(1 / 3)),
     Change("passes-times-2", "reward.model.epochs", times(2)),
-    Change("averaging", "agent.averaging", lambda _: 0.1),  # which gated methods have
+    Change("passes-by-2", "reward.model.epochs", times(1 / 2)),
+    AVERAGING,
 )
+
+
+def changes_of(method: str) -> tuple[Change, ...]:
+    """As many for every method: gated presets average the policy, others may."""
+    row = method_named(method)
+    if not row.has_discriminator:
+        return REGRESSION
+    if row.reward == "gated":
+        return *DISCRIMINATOR, Change("no-averaging", "agent.averaging", lambda _: 0.0)
+    if row.prior is None:
+        return *DISCRIMINATOR, Change("other-weights", "reward.even", lambda even: not even)
+    return *DISCRIMINATOR, AVERAGING
 
 
 def trials(args: Args, method: str, seed: int) -> dict[str, Training]:
@@ -121,10 +134,9 @@ def settings_tried(args: Args, method: str, seed: int) -> dict[str, RunConfig]:
     data = {row.positives: str(folder / row.positives)}
     own = preset(args.task, method=method, seed=seed, device=args.device, **data)
     before = flat(to_json(own))
-    changes = DISCRIMINATOR if row.has_discriminator else REGRESSION
     return {PRESET: own} | {
         change.name: with_settings(own, {change.setting: change.value(before[change.setting])})
-        for change in changes
+        for change in changes_of(method)
     }
 
 
