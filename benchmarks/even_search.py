@@ -206,16 +206,18 @@ def finalists(told: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def verdict(
-    told: list[dict[str, Any]], method: str, change: str, others: list[int]
+    told: list[dict[str, Any]], method: str, change: str, seeds: tuple[int, ...]
 ) -> dict[str, Any]:
     """The change if it is ahead of the preset in the mean of the seeds that did not pick it."""
+    first, *others = seeds
     areas = {(row["change"], row["seed"]): row["area"] for row in told if row["method"] == method}
     met = [seed for seed in others if {(change, seed), (PRESET, seed)} <= areas.keys()]
     own, preset_s = ([areas[name, seed] for seed in met] for name in (change, PRESET))
     chosen = change if sum(own) > sum(preset_s) else PRESET
+    tried = all((one.name, first) in areas for one in changes_of(method))
     return {
         "method": method,
-        "chosen": chosen if met and met == others else UNDECIDED,
+        "chosen": chosen if tried and met and met == others else UNDECIDED,
         "best change": change,
         "seeds": met,
         "areas": own,
@@ -254,7 +256,7 @@ def main(args: Args) -> None:
     last = finalists(told)
     for seed in others:
         told += run_round(args, last, seed, known)
-    chosen = [verdict(told, method, change, others) for method, (_, change) in last.items()]
+    chosen = [verdict(told, method, change, args.seeds) for method, (_, change) in last.items()]
     show(told, chosen)
     told += [row for row in known if row not in told]  # of other methods, and of other finalists
     write_json(path, {**asked, "chosen": chosen, "runs": told})
