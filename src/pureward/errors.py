@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions that a user is meant to read, and what every room asks of them."""
+"""The exceptions that a user is meant to read, and small checks that many modules share."""
 
 # Torch takes no seed of more than 64 bits; evaluations and workers add to a run's.
 _SEEDS = 2**62
