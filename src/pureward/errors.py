@@ -15,6 +15,10 @@ class InputError(ValueError):
     """
 
 
+class RoomError(InputError):
+    """What is asked for does not fit into the memory that is free; beside others it may later."""
+
+
 class SimulationError(RuntimeError):
     """The simulation cannot be trusted any more: a number is none, or a buffer overflowed."""
 
@@ -24,9 +28,9 @@ class TrainingError(RuntimeError):
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether it was raised for want of memory, which a class of its own does not tell."""
+    """Whether it was raised for want of memory; torch and Warp tell that in words."""
     told = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
-    return told or isinstance(error, MemoryError)
+    return told or isinstance(error, MemoryError | RoomError)
 
 
 def in_brief(error: BaseException) -> str:

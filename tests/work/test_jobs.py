@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pureward.errors import InputError, TrainingError
+from pureward.errors import InputError, RoomError, TrainingError
 from pureward.work.jobs import work_off
 from pureward.work.processes import LocalProcesses
 
@@ -41,6 +41,8 @@ class Task:
             time.sleep(600)
         if self.does == "allocate":
             torch.empty(2**60, dtype=torch.uint8)
+        if self.does == "claim":
+            raise RoomError("a replay needs 7 GB and cuda:0 has 1 GB to spare; capacity=9 fits")
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / "done").touch()
         return True
@@ -235,9 +237,11 @@ def test_a_job_that_has_no_room_even_alone_has_failed(tmp_path):
     assert (ending.state, ending.said) == ("failed", "no memory")
 
 
-def test_a_process_without_memory_says_so(tmp_path):
-    job = Task(tmp_path / "large", does="allocate")
+@pytest.mark.parametrize("does", ["allocate", "claim"])
+def test_a_process_without_memory_says_so(tmp_path, does):
+    job = Task(tmp_path / "large", does=does)
     (ending,) = work_off([job], LocalProcesses(places=(None,)), Silent())
     assert ending.state == "failed"
     assert ending.said.startswith("there is no memory left for it: ")
+    assert "enough memory: you tried to allocate" in ending.said or "capacity=9" in ending.said
     assert "Traceback" not in (tmp_path / "large" / "log.txt").read_text()

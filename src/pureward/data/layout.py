@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from pureward.errors import InputError
+from pureward.errors import RoomError
 
 _FLOAT = 4
 _INDEX = 8  # an episode's place on the shelf
@@ -88,7 +88,7 @@ class Layout:
         remedy = f"capacity={self.largest(free_bytes)} fits"
         if self.frame_shape is not None and where != HOST:
             remedy += ", or keep the frames in host memory with storage='host'"
-        raise InputError(
+        raise RoomError(
             f"a replay of {self.steps:,} steps needs {readable(self.bytes)} and {where} has "
             f"{readable(free_bytes)} to spare; {remedy}"
         )

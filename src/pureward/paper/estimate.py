@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from pureward.data.layout import Layout, readable
+from pureward.data.layout import Layout, claimable_bytes, readable
 from pureward.env import find_device, make
 from pureward.history import read_history
 from pureward.paper.plan import Plan, Step
@@ -99,7 +99,12 @@ def told(plan: Plan, estimates: Sequence[Estimate], at_once: int, device: str) -
     total += f", and {unknown} of unknown length" if unknown else ""
     largest = sorted((one.bytes for one in left), reverse=True)[:at_once]
     lines += [total, f"replays of the {len(largest)} largest together: {readable(sum(largest))}"]
-    if find_device(device).type == "cuda":
+    place = find_device(device)
+    spare = claimable_bytes(place)
+    if spare is not None:
+        where = "a GPU" if place.type == "cuda" else "this machine"
+        lines[-1] += f"; {where} has {readable(spare)} to spare"
+    if place.type == "cuda":
         lines.append(_mps_told())
     return "\n".join(lines)
 

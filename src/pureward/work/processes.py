@@ -92,13 +92,13 @@ def _work(job: Job) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         well = job.run()
-    except (InputError, SimulationError, TrainingError) as error:
-        sys.exit(str(error))
-    except (MemoryError, RuntimeError) as error:
-        if not lacks_memory(error):
-            raise
-        print(f"there is no memory left for it: {in_brief(error)}", file=sys.stderr)
-        sys.exit(_CROWDED)
+    except Exception as error:
+        if lacks_memory(error):
+            print(f"there is no memory left for it: {in_brief(error)}", file=sys.stderr)
+            sys.exit(_CROWDED)
+        if isinstance(error, InputError | SimulationError | TrainingError):
+            sys.exit(str(error))
+        raise
     sys.exit(0 if well else _STOPPED)
 
 
