@@ -79,3 +79,28 @@ def test_train_does_not_ask_for_what_a_run_sets_itself(capsys):
     assert "--reward.augment.crop" in told
     for own in ("--reward.model.augment", "--reward.model.members", "--reward.network.height"):
         assert own not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--worlds", "0"], "pureward: worlds must be at least 1, got 0; raise it"),
+        (["--agent.atoms", "1"], "pureward: returns need two atoms or more"),
+    ],
+)
+def test_a_setting_that_refuses_its_value_says_so_in_a_line(words, sentence, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["expert", "reach", *words])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(sentence)
+    assert len(error.splitlines()) == 1
+
+
+def test_words_that_cannot_be_read_are_told_with_their_help(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["expert", "reach", "--worlds", "many"])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert "--worlds" in error
+    assert "Environments that step together" in error

@@ -5,8 +5,7 @@ import os
 import sys
 from io import TextIOWrapper
 
-import tyro
-
+from pureward.cli.parsing import parse
 from pureward.cli.policies import collect, evaluate
 from pureward.cli.rewards import plot, probe
 from pureward.cli.runs import run_verbs
@@ -34,13 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
             "reproduce": reproduce,
             "demo": demo,
         }
-        tyro.extras.subcommand_cli_from_dict(
-            verbs,
-            prog="pureward",
-            description="Positive-Unlabeled Reward Learning: rewards from demonstrations or "
-            "annotated episodes that stay alive and stay honest.",
-            args=arguments,
-        )
+        parse(verbs, arguments)()
         sys.stdout.flush()
     except InputError as error:
         sys.exit(_complain(error, 2))
