@@ -113,7 +113,16 @@ def test_a_disk_without_room_is_told_before_anything_is_written(run, tmp_path, m
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
     with pytest.raises(InputError, match=r"needs up to .* while it is written, and .* free"):
         collect("reach", run, tmp_path / "new" / "data", episodes=2, frames=frames, device="cpu")
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_played(
+    run, tmp_path, monkeypatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("pureward.run.collect.rollout", lambda *_: pytest.fail("played"))
+    with pytest.raises(OSError, match="file"):
+        collect("reach", run, tmp_path / "file" / "data", episodes=2, device="cpu")
 
 
 def test_bad_requests_are_refused_before_anything_is_played(run, demonstrations, tmp_path):

@@ -90,16 +90,16 @@ def collect(
     choose = _course if stages else _last
     parts = choose(policy, place, TRAIN, episodes) + choose(policy, place, HELD_OUT, held_out)
     parts += _clumsy(task, policy, place, failures, seed)
-    env = make(task, sum(part.worlds for part in parts), place, seed=seed)
-    played = _label(rollout(env, _together(parts)), parts)
-    kept = [episode for episode in played if episode.split != FAILURE]
-    kept += _failures([episode for episode in played if episode.split == FAILURE], failures)
-    if compact:
-        kept = [pack.compact(episode) for episode in kept]
-    painter = Painter(task, place)
-    _check_space(out, kept, painter if frames else None)
-    facts = _facts(policy, env, stages=stages, frames=frames, compact=compact, seed=seed)
-    with whole_folder(out) as folder:
+    with whole_folder(out) as folder:  # claimed before minutes are spent on playing
+        env = make(task, sum(part.worlds for part in parts), place, seed=seed)
+        played = _label(rollout(env, _together(parts)), parts)
+        kept = [episode for episode in played if episode.split != FAILURE]
+        kept += _failures([episode for episode in played if episode.split == FAILURE], failures)
+        if compact:
+            kept = [pack.compact(episode) for episode in kept]
+        painter = Painter(task, place)
+        _check_space(out, kept, painter if frames else None)
+        facts = _facts(policy, env, stages=stages, frames=frames, compact=compact, seed=seed)
         stored = (painter.draw(episode) if frames else episode for episode in kept)
         write_episodes(folder, stored, task=task, name=out.name)
         write_card(folder, kept, painter, facts)
