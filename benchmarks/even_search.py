@@ -212,16 +212,16 @@ def verdict(
     first, *others = seeds
     areas = {(row["change"], row["seed"]): row["area"] for row in told if row["method"] == method}
     met = [seed for seed in others if {(change, seed), (PRESET, seed)} <= areas.keys()]
-    own, preset_s = ([areas[name, seed] for seed in met] for name in (change, PRESET))
-    chosen = change if sum(own) > sum(preset_s) else PRESET
+    changed, unchanged = ([areas[name, seed] for seed in met] for name in (change, PRESET))
+    chosen = change if sum(changed) > sum(unchanged) else PRESET
     tried = all((one.name, first) in areas for one in changes_of(method))
     return {
         "method": method,
         "chosen": chosen if tried and met and met == others else UNDECIDED,
         "best change": change,
         "seeds": met,
-        "areas": own,
-        "areas of the preset": preset_s,
+        "areas": changed,
+        "areas of the preset": unchanged,
     }
 
 

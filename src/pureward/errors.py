@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exceptions that a user is meant to read, and small checks that many modules share."""
 
-# Torch takes no seed of more than 64 bits; evaluations and workers add to a run's.
-_SEEDS = 2**62
+#: Torch counts in 64 bits; evaluations and workers add to a run's seed.
+LARGEST = 2**62
 # As torch says it of a GPU and of the host, and Warp of a GPU.
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
@@ -40,5 +40,5 @@ def in_brief(error: BaseException) -> str:
 
 def check_seed(seed: int) -> None:
     """Refuse a number that no generator can begin from."""
-    if not -_SEEDS < seed < _SEEDS:
+    if not -LARGEST < seed < LARGEST:
         raise InputError(f"seed must lie between -2^62 and 2^62, got {seed}; try 0")

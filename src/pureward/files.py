@@ -99,6 +99,20 @@ def write_tensors(
         raise OSError(f"{path} cannot be written ({error})") from error
 
 
+def read_object(path: Path, absent: tuple[type[OSError], ...] = (OSError,)) -> dict[str, Any]:
+    """The JSON object in a file; empty where it is absent or damaged.
+
+    Args:
+        path: of the file.
+        absent: errors of the system that mean that nobody wrote it; others are raised.
+    """
+    try:
+        value = json.loads(path.read_text())
+    except (*absent, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON."""
     with whole_file(path) as partial:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pureward.errors import InputError
+from pureward.files import read_object
 from pureward.reward.methods import method_named
 from pureward.run.directory import RunDirectory
 from pureward.run.log import read_metrics
@@ -107,10 +108,7 @@ def _card_splits(folder: Any) -> dict[str, Any]:
     """The splits of a dataset's card; none where there is no card of ours, which is no fault."""
     if not folder or not isinstance(folder, str):
         return {}
-    try:
-        splits = json.loads((Path(folder) / "card.json").read_text()).get("splits", {})
-    except (OSError, ValueError, RecursionError, AttributeError):
-        return {}
+    splits = read_object(Path(folder) / "card.json").get("splits")
     return splits if isinstance(splits, dict) else {}
 
 

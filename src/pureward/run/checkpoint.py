@@ -6,7 +6,6 @@ another name, flushed to the disk and renamed, so that a kill at any moment leav
 Nothing in it can execute code.
 """
 
-import json
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import PARTIAL, whole_folder, write_json, write_tensors
+from pureward.files import PARTIAL, read_object, whole_folder, write_json, write_tensors
 
 FORMAT = 1
 
@@ -54,7 +53,7 @@ def read_newest(folder: Path) -> Checkpoint | None:
 
 def read(path: Path) -> Checkpoint:
     """Read one checkpoint."""
-    facts = _read_facts(path / _FACTS)
+    facts = read_object(path / _FACTS)
     if facts.get("format") != FORMAT:
         raise InputError(
             f"checkpoint {path} has format {facts.get('format')}, this version reads {FORMAT}; "
@@ -76,13 +75,13 @@ def mark_best(folder: Path, path: Path, score: float) -> None:
 
 def best_score(folder: Path) -> float:
     """Score of the best checkpoint so far; minus infinity before the first."""
-    score = _read_facts(folder / _BEST).get("score")
+    score = read_object(folder / _BEST).get("score")
     return score if isinstance(score, float) else float("-inf")
 
 
 def best(folder: Path) -> Path | None:
     """The checkpoint with the best score, if one was marked and is still there."""
-    name = _read_facts(folder / _BEST).get("checkpoint")
+    name = read_object(folder / _BEST).get("checkpoint")
     return folder / name if isinstance(name, str) and (folder / name).exists() else None
 
 
@@ -99,18 +98,9 @@ def prune(folder: Path, keep: int) -> None:
 def _complete(folder: Path) -> Iterable[Path]:
     """Checkpoints whose two files are there in full."""
     for path in folder.glob("step-*"):
-        tensors, size = path / _TENSORS, _read_facts(path / _FACTS).get("bytes")
+        tensors, size = path / _TENSORS, read_object(path / _FACTS).get("bytes")
         if tensors.is_file() and tensors.stat().st_size == size:
             yield path
-
-
-def _read_facts(file: Path) -> dict[str, Any]:
-    """A JSON object; nothing where it is missing or damaged."""
-    try:
-        facts = json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
 
 
 def flattened(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -10,14 +10,12 @@ import tyro
 from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
 from pureward.data.replay import ReplayConfig
-from pureward.errors import InputError, check_seed
+from pureward.errors import LARGEST, InputError, check_seed
 from pureward.purl import PurlConfig
 from pureward.reward.methods import choose, method_named
 from pureward.reward.prior import ReturnPrior
 from pureward.tasks import find_task
 from pureward.tasks.scripted import check_scripted
-
-_WHOLE = 2**62  # below what torch counts with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,5 +168,5 @@ def check_numbers(settings: Any, before: str = "") -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, float) and math.isnan(number):
                 raise InputError(f"{name} must be a number, got nan; leave it out for the preset's")
-            if isinstance(number, int) and abs(number) >= _WHOLE:
+            if isinstance(number, int) and abs(number) >= LARGEST:
                 raise InputError(f"{name} must lie within ±2^62, got {number}; lower it")

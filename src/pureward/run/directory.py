@@ -2,13 +2,12 @@
 """The run directory: the unit of everything, held by one process at a time."""
 
 import fcntl
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from pureward.errors import InputError
-from pureward.files import write_json
+from pureward.files import read_object, write_json
 
 
 class RunDirectory:
@@ -56,8 +55,4 @@ class RunDirectory:
 
     def read_status(self) -> dict[str, Any]:
         """How the run stands; empty before its first word, and where that cannot be read."""
-        try:
-            status = json.loads(self.status.read_text())
-        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
-            return {}
-        return status if isinstance(status, dict) else {}
+        return read_object(self.status, absent=(FileNotFoundError, NotADirectoryError))

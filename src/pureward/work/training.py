@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as a job."""
 
-import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pureward.files import write_json
+from pureward.files import read_object, write_json
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory
 
@@ -58,5 +57,4 @@ class Training:
 
 def wall_seconds(run: Path) -> float:
     """How long a run has taken with everything, all its sittings together; 0 if nobody counted."""
-    path = run / _WORK
-    return json.loads(path.read_text())["wall_seconds"] if path.exists() else 0.0
+    return read_object(run / _WORK).get("wall_seconds", 0.0)
