@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from pureward.errors import InputError
 from pureward.run.directory import RunDirectory
@@ -61,7 +62,35 @@ def test_metrics_are_lines_and_resuming_cuts_off_what_came_after(tmp_path):
     with MetricsLog(path, events, offset=offset, step=10) as log:
         log.write("train", 15, {"loss": 0.25})
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [10, 15]
-    assert any(file.name.startswith("events") for file in events.iterdir())
+    assert _shown(events, "train/loss") == [(10, 0.5), (15, 0.25)]
+    assert _shown(events, "eval/return") == []
+
+
+def _shown(folder, curve):
+    """The points of a curve as TensorBoard reads them."""
+    board = EventAccumulator(str(folder)).Reload()
+    points = board.Scalars(curve) if curve in board.Tags()["scalars"] else []
+    return [(point.step, point.value) for point in points]
+
+
+def test_a_full_disk_is_one_error_of_the_thread_that_writes(tmp_path):
+    """In a process of its own: a limit on files would hold for the suite's log too."""
+    path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
+    script = f"""
+import resource, signal
+from pathlib import Path
+from pureward.run.log import MetricsLog
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    with MetricsLog(Path({str(path)!r}), Path({str(events)!r})) as log:
+        for step in range(10_000):
+            log.write("train", step, dict(loss=0.5))
+except OSError as error:
+    print("one", type(error).__name__)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("one OSError\n", "")
 
 
 def test_metrics_that_were_cut_are_gone_on_with_on_a_new_line(tmp_path):

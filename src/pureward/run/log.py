@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
+from pureward.run.board import Board
 
 
 class MetricsLog:
@@ -19,7 +19,7 @@ class MetricsLog:
         self._file.truncate(min(offset, self._file.tell()))
         if self._file.seek(0, os.SEEK_END) < offset:
             self._file.write(b"\n")  # what is left may end within a line
-        self._board = SummaryWriter(str(events), purge_step=step)
+        self._board = Board(events, step=step)
 
     def __enter__(self) -> "MetricsLog":
         """Nothing to open; the file is."""
@@ -40,8 +40,7 @@ class MetricsLog:
         line = json.dumps({"kind": kind, "step": step, **values})
         self._file.write(line.encode() + b"\n")
         self._file.flush()
-        for name, value in values.items():
-            self._board.add_scalar(f"{kind}/{name}", value, step)
+        self._board.write(kind, step, values)
 
     def offset(self) -> int:
         """Bytes so far, safely on the disk."""
