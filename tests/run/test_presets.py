@@ -33,3 +33,28 @@ def test_the_committed_experts_learned_with_the_preset(run, policies):
         assert getattr(used, name) == getattr(now, name), name
     assert used.out == f"runs/{run}"  # no path of the machine it ran on
     assert len(snapshots(EXPERTS / run)) == policies
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "slack", "prior"),
+    [
+        ("walker", "nn-pugail", 0.0, "0.25"),
+        ("walker", "nn-purl", 0.0, "0.5"),
+        ("lift", "nn-pugail", 0.0, "0.5"),
+        ("lift", "nn-purl", 0.0, "0.5"),
+        ("stack", "nn-pugail", 0.0, "0.7"),
+        ("stack", "nn-purl", 0.7, "0.7"),
+    ],
+)
+def test_the_paper_preset_has_table_2(task, method, slack, prior):
+    needs = METHODS[method].positives
+    assert needs is not None
+    config = preset(task, "paper", method=method, **{needs: "FOLDER"})
+    assert (config.reward.slack, config.prior) == (slack, prior)
+
+
+@pytest.mark.parametrize("task", ["walker", "lift", "stack", "reach"])
+def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
+    """Algorithm 1."""
+    config = preset(task, "paper", method="nn-pugail", demonstrations="FOLDER")
+    assert config.reward.updates == config.updates_per_step * config.reward.every

@@ -13,6 +13,7 @@ from pureward.reward.methods import method_named
 from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
 from pureward.run.config import RunConfig
+from pureward.run.config_file import with_settings
 
 Preset = Literal["paper", "fast"]
 
@@ -23,6 +24,7 @@ _PAPER = RunConfig(
     warmup_steps=10_000,
     updates_per_step=2,
     batch=256,
+    reward=PurlConfig(updates=2),  # Algorithm 1: one update of D to one of the policy
     log_every=10_000,
     evaluate_every=250_000,
     checkpoint_every=500_000,
@@ -75,7 +77,13 @@ _FAST_ARM = replace(
     save_replay=False,
     snapshot_every=500_000,
 )
-_PAPER_ARM = replace(_PAPER, worlds=128, env_steps=20_000_000, updates_per_step=16)
+_PAPER_ARM = replace(
+    _PAPER,
+    worlds=128,
+    env_steps=20_000_000,
+    updates_per_step=16,
+    reward=PurlConfig(updates=16),
+)
 
 # `reach` from pixels on one core (results/demo/notes.md). Drawing frames costs the most: few worlds
 # make many control steps, and so many updates of policy and discriminator, out of as many frames.
@@ -224,14 +232,21 @@ _PRIORS = {
     ("stack", "gated"): "0.7",
 }
 
+# What one method alone has.
+_OF_METHODS: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("stack", "paper", "nn-purl"): {"reward.slack": 0.7},  # Table 2
+}
+
 
 def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
     """The settings of a preset for a task and the method among the changes, those on top."""
     if (task, name) not in PRESETS:
         known = sorted(f"{one} {two}" for one, two in PRESETS)
         raise InputError(f"no preset {name!r} for task {task!r}; choose from {known}")
-    settings = _for_method(task, name, changes.get("method", "truth"))
-    return replace(PRESETS[task, name], task=task, **(settings | changes))
+    method = changes.get("method", "truth")
+    shared = replace(PRESETS[task, name], task=task, **_for_method(task, name, method))
+    own = with_settings(shared, _OF_METHODS.get((task, name, method), {}))
+    return replace(own, **changes)
 
 
 def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:
