@@ -16,6 +16,7 @@ from pureward.cli import main
 from pureward.data.episodes import Episode
 from pureward.evidence import Judged, by_disagreement, judge_episode, panels, probe
 from pureward.files import write_json
+from pureward.probe import Probes
 from pureward.purl import PurlConfig
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
@@ -36,6 +37,17 @@ def random_reward(kind: str, network: NetworkConfig = NETWORK) -> LearnedReward:
         discriminator=None if kind == "regression" else ResidualCNN(network),
         members=members,
     )
+
+
+def test_success_is_d_itself_and_open_where_it_is_above_the_level():
+    reward = random_reward("gated")
+    frames = torch.randint(0, 256, (9, 6, 64, 64), dtype=torch.uint8)
+    logits = reward.success_logits(frames[1:])
+    reward.level.fill_(float(logits.quantile(0.5)))
+    judged = judge_episode(Episode(rewards=torch.zeros(8), frames=frames), reward, 1)
+    torch.testing.assert_close(judged.success, logits.sigmoid())
+    probed = Probes({"replay": frames[1:]}).measure(reward)
+    assert judged.returns()["success"] == probed["success/replay"] == 0.5
 
 
 @pytest.fixture(scope="module")

@@ -135,10 +135,11 @@ def probe(
 def judge_episode(episode: Episode, reward: LearnedReward, stack: int) -> Judged:
     """What a reward says of every arrival of an episode with frames."""
     scores = reward.scores(FrameBank([episode], stack=stack, device=reward.device).every())
+    logits = scores[0] + reward.level  # scores are counted from the level, D is not
     return Judged(
         episode=episode,
         learned=reward.from_scores(scores).cpu(),
-        success=scores[0].sigmoid().cpu() if reward.discriminator is not None else None,
+        success=logits.sigmoid().cpu() if reward.discriminator is not None else None,
         predicted=scores[-1].cpu() if reward.members else None,
         threshold=float(reward.level.sigmoid()),
     )
