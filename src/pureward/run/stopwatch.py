@@ -14,11 +14,11 @@ class Stopwatch:
     def __init__(self, device: torch.device):
         self._device = device
         self._banked = 0.0
-        self._began = time.monotonic()
+        self._began: float | None = time.monotonic()  # None while it is paused
 
     def read(self) -> float:
         """Seconds so far; waits for the device."""
-        return self._banked + self._now() - self._began
+        return self._banked if self._began is None else self._banked + self._now() - self._began
 
     def set(self, seconds: float) -> None:
         """Go on from a reading of an earlier process."""
@@ -27,7 +27,7 @@ class Stopwatch:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the block's time out."""
-        self._banked = self.read()
+        self._banked, self._began = self.read(), None
         try:
             yield
         finally:
