@@ -1,5 +1,8 @@
 """Evaluation: whole episodes, returns and successes that can be counted by hand."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 
 import pureward
@@ -55,11 +58,19 @@ def test_a_moment_of_success_is_not_enough(monkeypatch):
         index = next(steps) % (HOLD + 1)
         return torch.tensor([index < HOLD - 1, index < HOLD])
 
-    monkeypatch.setattr(env, "task", _with_success(env.task, flicker))
+    monkeypatch.setattr(env, "task", replace(env.task, success=flicker))
     assert evaluate(env, home, seed=0).solved.tolist() == [False, True]
 
 
-def _with_success(task, success):
-    from dataclasses import replace
+@pytest.mark.parametrize(("hold", "first"), [(1, HOLD), (4, HOLD), (HOLD, HOLD), (12, 12)])
+def test_a_task_that_waits_itself_is_not_waited_for_again(monkeypatch, hold, first):
+    env = pureward.make("reach", 16, "cpu")
+    steps = iter(range(10**6))
 
-    return replace(task, success=success)
+    def rising(state):
+        """World i is in a state of success for i steps, once."""
+        return torch.full((16,), next(steps)) < torch.arange(16)
+
+    monkeypatch.setattr(env, "task", replace(env.task, success=rising, hold=hold))
+    solved = evaluate(env, home, seed=0).solved
+    assert solved.tolist() == [steps >= first for steps in range(16)]
