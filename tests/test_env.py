@@ -195,7 +195,8 @@ def test_a_world_that_comes_apart_goes_on_as_its_neighbour(monkeypatch):
     step = env.step(torch.zeros(3, 6))
     assert step.terminated.tolist() == [False, True, False]
     assert step.reward[1] == 0
-    assert step.obs.state.isfinite().all()
+    assert step.final_obs.state.isfinite().all()
+    assert torch.equal(step.obs.state, env.task.observe(env.engine.state).float())
     assert env.mended == 1
     step = env.step(torch.zeros(3, 6))
     assert not step.terminated.any()

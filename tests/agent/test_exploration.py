@@ -21,6 +21,11 @@ def test_noise_has_the_size_and_the_memory_asked_for(correlation):
     assert between == pytest.approx(correlation, abs=0.02)
 
 
+def test_noise_that_lasts_is_as_large_from_the_first_step_on():
+    first = drawn(1, low=0.2, high=0.2, correlation=0.9)
+    assert float(first.std()) == pytest.approx(0.2, rel=0.05)
+
+
 def test_each_world_has_its_own_size():
     sizes = drawn(400, low=0.1, high=0.5).std(dim=0).mean(dim=1)
     assert 0.08 < float(sizes.min()) < 0.15

@@ -185,6 +185,16 @@ def test_acc_by_hand():
         )
     )
     assert latest(prior).value == pytest.approx(1 / 3)
+    before = prior.value
+    worse = Evidence(
+        held_out_positive_logits=n,  # ranked below the failures: says nothing of η
+        held_out_episodes=episodes,
+        unlabeled_logits=u,
+        unlabeled_episodes=episodes,
+        failure_logits=p,
+        failure_episodes=episodes,
+    )
+    assert prior(worse) == before
 
 
 # Bad input.

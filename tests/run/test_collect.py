@@ -76,6 +76,8 @@ def test_stages_span_the_whole_course(run, tmp_path):
     trained = [episode.policy for episode in dataset.split(TRAIN)]
     assert sorted(set(trained)) == course
     assert trained == sorted(trained)
+    counts = [trained.count(policy) for policy in course]
+    assert max(counts) - min(counts) <= 1
     assert [e.policy for e in dataset.split(HELD_OUT)] == [course[0], course[-1]]
     assert dataset.split(FAILURE) == []
 
@@ -89,6 +91,14 @@ def test_the_same_seed_collects_the_same_episodes_and_stored_frames_are_the_draw
     for one, other in zip(drawn, stored, strict=True):
         assert torch.equal(one.frames, other.frames)
         assert torch.equal(one.rewards, other.rewards)
+
+
+def test_data_begins_elsewhere_than_a_run_of_the_same_seed(run, tmp_path):
+    out = tmp_path / "set"
+    collect("reach", run, out, episodes=4, held_out=0, failures=0, seed=0, device="cpu")
+    begun = torch.stack([episode.state[0] for episode in read_dataset(out).episodes])
+    trained = pureward.make("reach", 4, "cpu", seed=0).reset().state
+    assert not torch.isclose(begun[:, None], trained[None]).all(dim=2).any()
 
 
 def test_the_card_says_what_is_inside(demonstrations):

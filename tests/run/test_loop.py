@@ -316,6 +316,15 @@ def test_a_good_enough_return_ends_the_run(tmp_path):
     assert (result.state, result.env_steps) == ("finished", 400)
 
 
+def test_the_best_checkpoint_is_marked_with_a_score_of_its_own(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=360, evaluate_every=160, checkpoint_every=120))
+    best = json.loads((run / "checkpoints/best.json").read_text())
+    evaluated = {row["step"]: row["return"] for row in read_metrics(run / "metrics.jsonl", "eval")}
+    assert sorted(evaluated) == [160, 320, 360]
+    assert best == {"checkpoint": "step-000000000360", "score": evaluated[360]}
+
+
 def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=240, save_replay=False))

@@ -11,7 +11,8 @@ import torch
 
 import pureward
 from pureward.data.replay import ReplayConfig
-from pureward.errors import InputError
+from pureward.errors import InputError, TrainingError
+from pureward.purl import Purl
 from pureward.run import checkpoint, loop
 from pureward.run.collect import collect
 from pureward.run.learner import Learner
@@ -225,6 +226,36 @@ def test_missing_data_is_told_before_anything_is_made(missing, data, tmp_path, m
         pureward.train(config)
 
 
+def test_failures_to_judge_by_are_not_trained_on(data, tmp_path, monkeypatch):
+    monkeypatch.delattr(loop, "make")
+    config = learned(tmp_path / "run", "nn-pugail", data, failures=str(data / "data"))
+    with pytest.raises(InputError, match="known failures must come from a dataset of their own"):
+        pureward.train(config)
+
+
+def test_an_estimate_from_failures_needs_some_that_are_not_trained_on(data, tmp_path):
+    bare = tmp_path / "bare"
+    collect("reach", data.parent / "run", bare, episodes=2, held_out=5, failures=0, device="cpu")
+    config = learned(tmp_path / "run", "nn-pugail", bare, failures=str(data), prior="acc")
+    with pytest.raises(InputError, match="at least 5 failed episodes, and the dataset of positi"):
+        pureward.train(config)
+
+
+def test_a_risk_that_is_no_number_is_told_with_its_update(data, tmp_path, monkeypatch):
+    config = learned(tmp_path / "run", "nn-pugail", data)
+    config = replace(config, reward=replace(config.reward, updates=4, every=1))
+    honest, count = Purl.discriminate, iter(range(1, 10**9))
+
+    def spoiled(self):
+        metrics = honest(self)
+        bad = float("nan") if next(count) == 6 else 1.0
+        return {name: value * bad for name, value in metrics.items()}
+
+    monkeypatch.setattr(Purl, "discriminate", spoiled)
+    with pytest.raises(TrainingError, match="not finite since update 6;"):
+        pureward.train(config)
+
+
 def test_states_of_another_task_are_refused(data, tmp_path):
     bare = tmp_path / "bare"
     collect("reach", data.parent / "run", bare, episodes=1, held_out=0, failures=0, device="cpu")
@@ -237,7 +268,7 @@ def test_states_of_another_task_are_refused(data, tmp_path):
 def test_an_estimated_prior_needs_held_out_episodes(held_out, data, tmp_path):
     few, numbers = tmp_path / "few", {"episodes": 2, "held_out": held_out, "failures": 0}
     collect("reach", data.parent / "run", few, **numbers, device="cpu")
-    sentence = f"at least 5 held-out episodes, and the dataset has {held_out}; collect some"
+    sentence = f"at least 5 held-out episodes, and the dataset of positives has {held_out}; collect"
     with pytest.raises(InputError, match=sentence):
         pureward.train(learned(tmp_path / "run", "nn-pugail", few, prior="bbe"))
     assert not (tmp_path / "run/metrics.jsonl").exists(), "nothing was trained for it"

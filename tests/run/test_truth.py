@@ -49,6 +49,16 @@ def test_returns_are_those_of_finished_episodes_since_the_last_reading():
     assert truth.read()["return"] == 12.0
 
 
+def test_first_episodes_that_were_cut_short_say_nothing():
+    truth = counted(STEPS[:2], staggered=True)
+    assert "return" not in truth.read()
+    resumed = Truth(rows=2, worlds=2, device=CPU, staggered=True)
+    resumed.load_tensors(truth.tensors(with_replay=False))
+    for one in STEPS[2:]:
+        resumed.count(one)
+    assert resumed.read()["return"] == 12.0
+
+
 @pytest.mark.parametrize(
     ("done", "remembered", "share"),
     [

@@ -56,6 +56,8 @@ class Exploration:
         self._kept = config.correlation
         self.noise = torch.zeros(worlds, action_size, device=generator.device)
         """That of the last step, in units of σ; a checkpoint keeps it."""
+        if config.correlation:
+            self.noise.normal_(generator=generator)
 
     def draw(self, generator: torch.Generator) -> Tensor:
         """Noise (worlds, action size) for one step."""

@@ -93,10 +93,14 @@ class BatchEnv:
         self.elapsed += 1
         self._host_elapsed += 1
         seen = self._observe()
+        mended = self._health.mended
         broken = self._health.broken(seen.state)
         arrival = obs = replace(seen, state=seen.state.masked_fill(broken[:, None], 0.0))
+        if self._health.mended != mended:
+            obs = self._observe()  # they go on from elsewhere
         reward = self.task.reward(self.engine.state).float().masked_fill(broken, 0.0)
-        success = self._count_success()
+        success = self._count_success() & ~broken
+        self._held.masked_fill_(broken, 0)
         truncated = self.elapsed >= self.horizon
         ended = self._host_elapsed >= self.horizon
         if ended.any():

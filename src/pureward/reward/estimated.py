@@ -138,13 +138,17 @@ class EstimatedPrior:
         rows = ESTIMATORS[self.estimator](*samples)
         low, high = interval(rows)
         separated = auc(samples[0].logits, samples[1].logits)
+        # Positives may look like the unlabeled, and in the end do; like failures they may not.
+        useful = auc(samples[0].logits, samples[2].logits) if self.needs_failures else separated
         episodes = [sample.episodes for sample in samples]
         # The one time the host waits for the device.
-        value, low, high, separated, *counts = torch.stack(
-            [rows[0], low, high, separated, *episodes]
+        value, low, high, separated, useful, *counts = torch.stack(
+            [rows[0], low, high, separated, useful, *episodes]
         ).tolist()
         _check_episodes(counts)
-        self._smooth(value, separated)
+        self.begun = self.begun or separated > ENOUGH_AUC
+        if self.begun and not (self.needs_failures and useful <= ENOUGH_AUC):
+            self._smooth(value)
         warning = self._warning(value, separated)
         return Estimate(value, low, high, separated, self.value, warning)
 
@@ -162,11 +166,9 @@ class EstimatedPrior:
             samples.append(resampled(kind, logits, episodes, self.resamples, generator))
         return samples
 
-    def _smooth(self, value: float, separated: float) -> None:
-        self.begun = self.begun or separated > ENOUGH_AUC
-        if self.begun:
-            mixed = (1 - self.smoothing) * self.value + self.smoothing * value
-            self.value = min(self.ceiling, max(self.floor, mixed))
+    def _smooth(self, value: float) -> None:
+        mixed = (1 - self.smoothing) * self.value + self.smoothing * value
+        self.value = min(self.ceiling, max(self.floor, mixed))
 
     def _warning(self, value: float, separated: float) -> str:
         if separated > SEPARATED_AUC and value < NO_SUCCESSES:

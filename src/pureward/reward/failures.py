@@ -72,7 +72,7 @@ def adjusted_count(positive: Sample, unlabeled: Sample, failures: Sample) -> Ten
     frame to be surely a success, but failures like the agent's and successes in its domain.
     """
     p, u, n = (_mean_success(sample) for sample in (positive, unlabeled, failures))
-    # A discriminator that sees no difference leaves η open; the AUC tells.
+    # A discriminator that sees no difference leaves η open; the AUC tells, and nothing is taken.
     return ((u - n) / (p - n).clamp(min=1e-6)).clamp(0.0, 1.0)
 
 

@@ -29,6 +29,8 @@ from pureward.types import Policy
 # Failures are looked for among episodes of this many policies from the whole course of the run,
 # and of random actions; each plays as many episodes as failures are wanted.
 _FAILING_POLICIES = 7
+# First states of data are not those of a run of the same seed, nor of its evaluations.
+_COLLECTING_SEED = 2_000_003
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ def collect(
     parts = choose(policy, place, TRAIN, episodes) + choose(policy, place, HELD_OUT, held_out)
     parts += _clumsy(task, policy, place, failures, seed)
     with whole_folder(out) as folder:  # claimed before minutes are spent on playing
-        env = make(task, sum(part.worlds for part in parts), place, seed=seed)
+        env = make(task, sum(part.worlds for part in parts), place, seed=seed + _COLLECTING_SEED)
         played = _label(rollout(env, _together(parts)), parts)
         kept = [episode for episode in played if episode.split != FAILURE]
         kept += _failures([episode for episode in played if episode.split == FAILURE], failures)
@@ -166,8 +168,11 @@ def _course(
     kept = snapshots(run)
     if policies is not None:
         kept = [kept[i] for i in np.linspace(0, len(kept) - 1, policies).round().astype(int)]
-    turns = np.linspace(0, len(kept) - 1, worlds).round().astype(int)
-    if worlds == 1:
+    if worlds >= len(kept):
+        turns = np.arange(worlds) * len(kept) // worlds  # each policy as often, or once more
+    elif worlds > 1:
+        turns = np.linspace(0, len(kept) - 1, worlds).round().astype(int)
+    else:
         turns = np.array([len(kept) // 2])
     chosen, counts = np.unique(turns, return_counts=True)
     return [

@@ -71,7 +71,7 @@ class Learner:
         self.updates = 0
         self._steps = 0
         self._agent_meter = Meter(env.device, updates=config.updates_per_step)
-        self._reward_meter = Meter(env.device, updates=config.reward.updates)
+        self._reward_meter = Meter(env.device)  # D's updates are taken one by one
         self._captured: dict[str, CapturedCall] = {}
 
     def act(self, state: Tensor, *, at_random: bool = False) -> Tensor:

@@ -117,6 +117,7 @@ class _Run:
             rows=self.learner.replay.layout.rows,
             worlds=self.env.worlds,
             device=self.env.device,
+            staggered=self.env.stagger,
             remembered=config.reward.memory_share if remembers else 0.0,
         )
         measured = self._restore(saved) if saved else 0
@@ -290,7 +291,7 @@ class _Run:
         folder = self.directory.checkpoints
         path = checkpoint.write(folder, self.env_steps, tensors, facts)
         self.learner.reward.save(self.directory.reward)
-        if self.evaluation:
+        if self.evaluated_at == self.env_steps:  # else the score is an earlier policy's
             checkpoint.mark_best(folder, path, self.evaluation["return"])
         checkpoint.prune(folder, self.config.keep_checkpoints)
 

@@ -44,13 +44,10 @@ class RunPrior:
             data: held-out episodes, which an estimate needs.
             warmup_steps: no estimate before so many steps are in the replay.
         """
-        held_out = 0 if data.held_out is None else len(data.held_out.episodes.unique())
-        if prior.needs_scores and held_out < FEWEST_EPISODES:
-            raise InputError(
-                f"an estimate of η needs at least {FEWEST_EPISODES} held-out episodes, and the "
-                f"dataset has {held_out}; collect some with --held-out or give η as a number, "
-                "--prior 0.5"
-            )
+        if prior.needs_scores:
+            _check_enough(data.held_out, "held-out", "--held-out")
+        if isinstance(prior, EstimatedPrior) and prior.needs_failures:
+            _check_enough(data.failures, "failed", "--failures")
         self._prior, self._adversary, self._replay, self._data = prior, adversary, replay, data
         self._warmup_steps = warmup_steps
         self._warned = False
@@ -135,3 +132,14 @@ class RunPrior:
             return None, None
         rows = subset(bank, _LOOKED_AT).to(self._replay.device)
         return self._adversary.discriminator.logits(bank[rows]), bank.episodes[rows]
+
+
+def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:
+    """Refuse positives with too few such episodes for an estimate, before anything is learned."""
+    there = 0 if bank is None else len(bank.episodes.unique())
+    if there < FEWEST_EPISODES:
+        raise InputError(
+            f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, and the dataset "
+            f"of positives has {there}; collect some with {option} or give η as a number, "
+            "--prior 0.5"
+        )

@@ -36,8 +36,15 @@ def check_supervision(config: RunConfig) -> None:
     """Refuse data that is not there, before worlds and a replay are made for it."""
     if method_named(config.method).positives:
         dataset_folder(positives_path(config))
-    if config.failures:
-        dataset_folder(Path(config.failures))
+    if not config.failures:
+        return
+    folder = dataset_folder(Path(config.failures))
+    if folder.resolve() == dataset_folder(positives_path(config)).resolve():
+        raise InputError(
+            "known failures must come from a dataset of their own, got that of the positives, "
+            f"{config.failures}, whose failures are kept from training to judge the discriminator "
+            "by; collect others with another --seed"
+        )
 
 
 def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:

@@ -17,7 +17,13 @@ class Truth:
     """Returns and successes of the agent's steps, kept on the device until somebody asks."""
 
     def __init__(
-        self, *, rows: int, worlds: int, device: torch.device, remembered: float = 0.0
+        self,
+        *,
+        rows: int,
+        worlds: int,
+        device: torch.device,
+        staggered: bool = False,
+        remembered: float = 0.0,
     ) -> None:
         """Begin with nothing.
 
@@ -25,10 +31,13 @@ class Truth:
             rows: steps of each world that the replay holds: successes among these are recent.
             worlds: that step together.
             device: the learner's.
+            staggered: whether each world's first episode is cut short, so that its return says
+                nothing.
             remembered: share of a discriminator's unlabeled frames that are drawn from all
                 there ever was, instead of from the replay.
         """
         self._worlds, self._remembered = worlds, remembered
+        self._whole = torch.full((worlds,), not staggered, device=device)
         self._episode_return = torch.zeros(worlds, device=device)
         self._finished_return = torch.zeros((), device=device)
         self._finished_count = torch.zeros((), device=device)
@@ -40,9 +49,11 @@ class Truth:
         """Take in one step of every world."""
         ended = step.truncated | step.terminated
         self._episode_return += step.reward
-        self._finished_return += (self._episode_return * ended).sum()
-        self._finished_count += ended.sum()
+        told = ended & self._whole
+        self._finished_return += (self._episode_return * told).sum()
+        self._finished_count += told.sum()
         self._episode_return *= ~ended
+        self._whole |= ended
         self._succeeded[self._steps % len(self._succeeded)] = step.success
         self._ever += step.success.sum()
         self._steps += 1
@@ -83,6 +94,7 @@ class Truth:
             "episode_return": self._episode_return,
             "finished_return": self._finished_return,
             "finished_count": self._finished_count,
+            "whole": self._whole,
         }
         if not with_replay:
             return kept
@@ -96,6 +108,7 @@ class Truth:
         """Go on from where `tensors` were taken."""
         for name in ("episode_return", "finished_return", "finished_count"):
             getattr(self, f"_{name}").copy_(saved[name])
+        self._whole.copy_(saved.get("whole", torch.tensor(True)))  # older checkpoints have none
         if "success/steps" in saved:  # not in checkpoints without a replay, or from before
             self._ever.copy_(saved["success/ever"])
             self._steps = int(saved["success/steps"])

@@ -117,7 +117,7 @@ def _hacked(n: Numbers) -> str | None:
 
 def _starved(n: Numbers) -> str | None:
     """A gate starves the agent where it is shut on what the agent does."""
-    open_share = n.get("success/replay", n.get("reward/open"))
+    open_share = n.get("success/replay")
     if open_share is None or open_share > POOR:
         return None
     short = "reward_error" in n and n["reward_error"] < -_parted(n)
