@@ -133,6 +133,26 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damag
         pureward.train(config, resume=True)
 
 
+def test_policies_of_a_lost_future_are_forgotten(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=400, checkpoint_every=240, snapshot_every=80))
+    shutil.rmtree(run / "checkpoints/step-000000000400")  # as if killed before its last checkpoint
+    (run / "checkpoints/best.json").unlink()
+    pureward.train(tiny(run, env_steps=320, checkpoint_every=240, snapshot_every=80), resume=True)
+    steps = [int(path.stem.removeprefix("step-")) for path in snapshots(run)]
+    assert steps == [0, 80, 160, 240, 320]
+
+
+def test_a_run_is_not_begun_over_what_another_left(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=80))
+    before = metrics(run)
+    (run / "config.json").unlink()
+    with pytest.raises(InputError, match="holds checkpoints of a run, such as step-.*, without"):
+        pureward.train(tiny(run, env_steps=160))
+    assert metrics(run) == before
+
+
 def test_a_run_whose_resume_is_refused_stays_as_it_was(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
@@ -247,7 +267,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--out", str(run)])
     assert stop.value.code == 1
-    assert "No space left on device" in capsys.readouterr().err
+    assert "pureward: no space is left to write" in capsys.readouterr().err
     assert checkpoint.read_newest(run / "checkpoints").facts["step"] == 160
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
 
@@ -332,6 +352,16 @@ def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
     assert pureward.train(tiny(run, save_replay=False), resume=True).state == "finished"
 
 
+def test_numbers_are_taken_as_people_write_them():
+    data = {"method": "nn-pugail", "demonstrations": Path("data")}
+    config = pureward.preset("reach", env_steps=4.8e3, prior=0.5, **data)
+    layers = replace(config.agent, actor_layers=[16, 16])
+    config = replace(config, agent=layers)
+    assert type(config.env_steps) is int
+    assert (config.env_steps, config.prior) == (4800, "0.5")
+    assert from_json(json.loads(json.dumps(to_json(config)))).agent.actor_layers == (16, 16)
+
+
 def test_settings_go_through_json():
     config = pureward.preset("walker", "fast", seed=3)
     assert from_json(json.loads(json.dumps(to_json(config)))) == config
@@ -346,8 +376,17 @@ def test_settings_go_through_json():
         ({"method": "gial"}, "unknown method 'gial'"),
         ({"worlds": 0}, "worlds must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),
-        ({"seed": 2**64}, "seed must lie between"),
+        ({"seed": 2**64}, r"seed must lie within ±2\^62"),
         ({"guided": 2.0}, "guided is a share of the worlds, got 2.0"),
+        ({"env_steps": "480"}, "env_steps must be like 10000000, got '480'"),
+        ({"seed": 1.5}, "seed must be like 0, got 1.5"),
+        ({"out": None}, "out must be like 'runs/latest', got None"),
+        ({"out": ""}, "out must be a folder of the run's own, got ''"),
+        ({"reward": None}, "reward must be like PurlConfig, got None"),
+        (
+            {"batch": 10**12},
+            "replay, which holds 1,000,000 steps, got a batch of 1,000,000,000,000",
+        ),
         ({"task": "reach", "guided": 0.5}, "no script for task 'reach'"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),
         ({"budget_seconds": -1.0}, "budget_seconds must be at least 0, got -1.0"),
@@ -392,9 +431,17 @@ def test_the_command_line_trains_evaluates_and_shows(tmp_path, capsys):
     assert "finished after 240 env steps" in capsys.readouterr().out
 
 
+def test_a_task_after_the_options_is_refused_since_they_are_another_s(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["expert", "--out", str(tmp_path / "run"), "reach"])
+    assert stop.value.code == 2
+    assert "the task comes before all options" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_line_answers_bad_input_in_a_sentence(tmp_path, capsys):
     for arguments, sentence in (
-        (["expert", "swim"], "no preset 'fast' for task 'swim'"),
+        (["expert", "swim"], "unknown task 'swim'; choose from"),
         (["evaluate", str(tmp_path)], "holds config.json"),
         (["expert", "reach", "--resume", "--out", str(tmp_path)], "holds config.json"),
     ):

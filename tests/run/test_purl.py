@@ -13,10 +13,11 @@ import pureward
 from pureward.data.replay import ReplayConfig
 from pureward.errors import InputError, TrainingError
 from pureward.purl import Purl
-from pureward.run import checkpoint, loop
+from pureward.run import checkpoint, loop, supervision
 from pureward.run.collect import collect
 from pureward.run.learner import Learner
 from pureward.run.log import read_metrics
+from pureward.run.stopping import StopSignal
 from pureward.tasks import TASKS
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -226,6 +227,53 @@ def test_missing_data_is_told_before_anything_is_made(missing, data, tmp_path, m
         pureward.train(config)
 
 
+def test_a_reward_model_is_fitted_once(data, tmp_path, monkeypatch):
+    """A run that ends right after its first checkpoint goes on as if it had not."""
+    whole, cut = (learned(tmp_path / name, "nn-purl", data) for name in ("whole", "cut"))
+    pureward.train(whole)
+    with monkeypatch.context() as spoiled, pytest.raises(ZeroDivisionError):
+        spoiled.setattr(loop._Run, "_step", lambda self: 1 / 0)
+        pureward.train(cut)
+    pureward.train(cut, resume=True)
+    fits = [read_metrics(Path(run.out) / "metrics.jsonl", "fit") for run in (whole, cut)]
+    assert fits[0] == fits[1]
+    ends = [weights(Path(run.out)) for run in (whole, cut)]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+def test_a_run_that_is_stopped_while_its_reward_model_is_fitted_fits_anew(
+    data, tmp_path, monkeypatch
+):
+    config = learned(tmp_path / "run", "prl", data)
+    model = replace(config.reward.model, epochs=3)
+    config = replace(config, reward=replace(config.reward, model=model))
+    with monkeypatch.context() as stopping:
+        stopping.setattr(StopSignal, "__enter__", lambda self: setattr(self, "asked", True) or self)
+        assert pureward.train(config).state == "interrupted"
+    run = tmp_path / "run"
+    assert len(read_metrics(run / "metrics.jsonl", "fit")) == 1
+    assert checkpoint.read_newest(run / "checkpoints") is None
+    assert pureward.train(config, resume=True).state == "finished"
+    assert len(read_metrics(run / "metrics.jsonl", "fit")) == 3
+
+
+def test_data_may_be_moved_between_two_sittings(data, tmp_path):
+    config = learned(tmp_path / "run", "nn-pugail", data, env_steps=48)
+    pureward.train(config)
+    moved = tmp_path / "moved"
+    shutil.copytree(data, moved)
+    again = replace(config, demonstrations=str(moved), env_steps=96)
+    assert pureward.train(again, resume=True).state == "finished"
+
+
+def test_jpeg_frames_are_warned_of(data, tmp_path, monkeypatch, capsys):
+    honest = supervision.read_dataset
+    lossy = lambda *args, **options: replace(honest(*args, **options), lossy=True)  # noqa: E731
+    monkeypatch.setattr(supervision, "read_dataset", lossy)
+    pureward.train(learned(tmp_path / "run", "nn-pugail", data, env_steps=48))
+    assert f"warning: frames of {data} are JPEG" in capsys.readouterr().out
+
+
 def test_failures_to_judge_by_are_not_trained_on(data, tmp_path, monkeypatch):
     monkeypatch.delattr(loop, "make")
     config = learned(tmp_path / "run", "nn-pugail", data, failures=str(data / "data"))
@@ -260,7 +308,7 @@ def test_states_of_another_task_are_refused(data, tmp_path):
     bare = tmp_path / "bare"
     collect("reach", data.parent / "run", bare, episodes=1, held_out=0, failures=0, device="cpu")
     config = replace(learned(tmp_path / "run", "nn-pugail", bare), task="walker")
-    with pytest.raises(InputError, match="holds states of 'reach', which 'walker' cannot draw"):
+    with pytest.raises(InputError, match="own task, 'walker', and .*bare is of 'reach'"):
         pureward.train(config)
 
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run is: one frozen dataclass, the same on the command line, in Python and on disk."""
 
-import math
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import tyro
 
 from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
 from pureward.data.replay import ReplayConfig
-from pureward.errors import LARGEST, InputError, check_seed
+from pureward.errors import InputError, check_seed
 from pureward.purl import PurlConfig
 from pureward.reward.methods import choose, method_named
 from pureward.reward.prior import ReturnPrior
+from pureward.run.checked import put_right
 from pureward.tasks import find_task
 from pureward.tasks.scripted import check_scripted
 
@@ -28,13 +28,16 @@ class RunConfig:
     distractors: str = ""
     """Shape of what is not the task's, where it has such: "cube" or "cuboid"; "" is its own."""
     method: str = "truth"
-    """Where rewards come from; "truth" is the task's own."""
+    """Where rewards come from: gail-noreg, gail, pugail or nn-pugail from demonstrations; prl,
+    prl-ensemble, pnrl, purl or nn-purl from annotations; "truth" is the task's own."""
     demonstrations: str = ""
     """Dataset that imitation learns from: a folder of `pureward collect` or of Minari."""
     annotations: str = ""
     """Dataset of episodes with rewards that a reward model learns from."""
     failures: str = ""
     """Dataset of known failures, which PU methods may learn from besides."""
+    images: tuple[str, ...] = ()
+    """Which images of a dataset's observations to take as channels, where it has several."""
     prior: str = ""
     """η, the share of successes in the agent's experience: 0.5, linear:0.1:0.7, bbe, acc, vpu;
     "" is the method's own."""
@@ -91,6 +94,11 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run, before anything is built."""
+        if isinstance(self.prior, float):
+            object.__setattr__(self, "prior", str(self.prior))
+        put_right(self)
+        if not str(self.out):
+            raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
         find_task(self.task).variant(self.distractors or None)
         check_seed(self.seed)
         if not 0 <= self.guided <= 1:
@@ -98,7 +106,6 @@ class RunConfig:
         if self.guided:
             check_scripted(self.task)
         self._check_reward()
-        check_numbers(self)
         least = {
             **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),
             **dict.fromkeys(("log_every", "checkpoint_every", "keep_checkpoints"), 1),
@@ -115,6 +122,11 @@ class RunConfig:
             raise InputError(
                 f"the replay must hold a step of each world, got a capacity of "
                 f"{self.replay.capacity} for {self.worlds} worlds; raise replay.capacity"
+            )
+        if self.batch > self.replay.capacity:
+            raise InputError(
+                f"a batch is drawn from the replay, which holds {self.replay.capacity:,} steps, "
+                f"got a batch of {self.batch:,}; lower batch"
             )
 
     def _check_reward(self) -> None:
@@ -156,17 +168,3 @@ class RunConfig:
     def needs_frames(self) -> bool:
         """Whether the reward looks at images."""
         return method_named(self.method).reward != "truth"
-
-
-def check_numbers(settings: Any, before: str = "") -> None:
-    """Refuse numbers that are none, and such as no tensor can have rows, in any part."""
-    for each in fields(settings):
-        name, value = before + each.name, getattr(settings, each.name)
-        if is_dataclass(value):
-            check_numbers(value, f"{name}.")
-            continue
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, float) and math.isnan(number):
-                raise InputError(f"{name} must be a number, got nan; leave it out for the preset's")
-            if isinstance(number, int) and abs(number) >= LARGEST:
-                raise InputError(f"{name} must lie within ±2^62, got {number}; lower it")

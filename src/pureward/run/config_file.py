@@ -11,11 +11,14 @@ from typing import Any
 
 from pureward.errors import InputError
 from pureward.files import write_json
+from pureward.run.checked import is_like
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory
 
 #: A resumed run may go on for longer, or elsewhere; all else is as it began.
 MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
+# Folders may be moved between two sittings.
+MAY_CHANGE |= {"demonstrations", "annotations", "failures"}
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
@@ -43,7 +46,7 @@ def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
         default = getattr(defaults, name)
         if is_dataclass(default):
             value = from_json(value, type(default))
-        elif not _is_like(value, default):
+        elif not is_like(value, default):
             raise InputError(
                 f"{name} of a saved {kind.__name__} must be like {default!r}, got {value!r}; "
                 "restore the config.json that was written"
@@ -52,17 +55,6 @@ def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
             value = tuple(value)
         parts[name] = value
     return kind(**parts)
-
-
-def _is_like(value: Any, default: Any) -> bool:
-    """Whether a setting has the type that its default shows; a number may lack its point."""
-    if isinstance(default, tuple):
-        return isinstance(value, list | tuple) and all(_is_like(v, default[0]) for v in value)
-    if isinstance(default, float):
-        return type(value) in (int, float)
-    if default is None:  # of settings that count something, where they are given
-        return value is None or type(value) is int
-    return type(value) is type(default)
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
@@ -83,8 +75,13 @@ def read_config(directory: RunDirectory) -> RunConfig:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except InputError as error:
         raise InputError(f"{directory.config} cannot be read: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{directory.config} must be the JSON that the run wrote, and cannot be read "
+            f"({error}); restore it or choose another run"
+        ) from error
 
 
 def write_config(directory: RunDirectory, config: RunConfig) -> None:
@@ -100,6 +97,12 @@ def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> No
             if resume
             else f"{directory.path} holds a run already; pass --resume to go on with it or "
             "choose another directory"
+        )
+    left = next(directory.checkpoints.glob("step-*"), None)
+    if not resume and left is not None:
+        raise InputError(
+            f"{directory.path} holds checkpoints of a run, such as {left.name}, without its "
+            "config.json; bring that back to resume it or choose another directory"
         )
     changed = differences(read_config(directory), config) if resume else []
     if changed:

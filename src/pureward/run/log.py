@@ -38,9 +38,12 @@ class MetricsLog:
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
         """Append one line: its kind ("train", "eval", "probe", "fit"), the env step, values."""
         line = json.dumps({"kind": kind, "step": step, **values})
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
-        self._board.write(kind, step, values)
+        try:
+            self._file.write(line.encode() + b"\n")
+            self._file.flush()
+            self._board.write(kind, step, values)
+        except OSError as error:  # which does not know the name of the file
+            raise OSError(error.errno, error.strerror, self._file.name) from error
 
     def offset(self) -> int:
         """Bytes so far, safely on the disk."""

@@ -82,6 +82,10 @@ def _open(directory: RunDirectory, config: RunConfig, resume: bool) -> checkpoin
     return saved
 
 
+class _StoppedError(Exception):
+    """Somebody asked the run to end."""
+
+
 class _Run:
     """The state of a run between two steps, and how it goes on."""
 
@@ -108,6 +112,7 @@ class _Run:
             distractors=config.distractors or None,
         )
         self.obs = self.env.reset()
+        self.fresh = saved is None
         self.control_steps = 0
         self.clock = Stopwatch(self.env.device)
         self.evaluation: dict[str, float] = {}
@@ -133,16 +138,29 @@ class _Run:
         return self.control_steps * self.config.worlds
 
     def to_the_end(self, stop: StopSignal) -> RunResult:
-        config, began = self.config, time.monotonic()
+        """Train until the run has its steps, its return or its time, or is asked to stop."""
+        began = time.monotonic()
         self.directory.write_status("running", env_steps=self.env_steps)
         print(self.learner.replay.describe())
-        if self.control_steps == 0:
-            with self.clock.paused():
-                self._fit()
+        with self.log:
+            if self.fresh and not self._prepare(stop):
+                return self._end("interrupted")
+            return self._end("finished" if self._learn(stop, began) else "interrupted")
+
+    def _prepare(self, stop: StopSignal) -> bool:
+        """Fit what is fitted before, and keep it; not where that was stopped half-way."""
+        with self.clock.paused():
+            self._fit(stop)
+        if not stop.asked:
             self._snapshot()
             self._checkpoint()
-        with self.log, self._progress() as bar:
-            while self.env_steps < config.env_steps and not stop.asked:
+        return not stop.asked
+
+    def _learn(self, stop: StopSignal, began: float) -> bool:
+        """Step and learn; whether the run came to its end."""
+        config = self.config
+        with self._progress() as bar:
+            while not (stop.asked or self._came_to_its_end()):
                 self._step()
                 bar.update(config.worlds)
                 self._due(config.log_every, self._log)
@@ -152,14 +170,13 @@ class _Run:
                 self._due(config.checkpoint_every, self._checkpoint)
                 if config.budget_seconds and time.monotonic() - began > config.budget_seconds:
                     break
-                if self._good_enough():
-                    break
-            finished = self.env_steps >= config.env_steps or self._good_enough()
             if not stop.asked and self.evaluated_at != self.env_steps:
                 self._evaluate(bar)
             self._snapshot()
             self._checkpoint()
-        state = "finished" if finished else "interrupted"
+        return self._came_to_its_end()
+
+    def _end(self, state: str) -> RunResult:
         self.directory.write_status(
             state,
             env_steps=self.env_steps,
@@ -186,9 +203,10 @@ class _Run:
         if self.learner.replay.steps_added >= self.config.warmup_steps:
             self.learner.learn()
 
-    def _good_enough(self) -> bool:
+    def _came_to_its_end(self) -> bool:
         goal = self.config.stop_at_return
-        return bool(goal) and self.evaluation.get("return", -math.inf) >= goal
+        good_enough = bool(goal) and self.evaluation.get("return", -math.inf) >= goal
+        return good_enough or self.env_steps >= self.config.env_steps
 
     def _due(self, every: int, act: Callable[[], Any]) -> None:
         """Act when this step crossed a multiple of so many env steps."""
@@ -196,8 +214,8 @@ class _Run:
             with self.clock.paused():
                 act()
 
-    def _fit(self) -> None:
-        """Train what the method trains before the policy: its reward model."""
+    def _fit(self, stop: StopSignal) -> None:
+        """Train what the method trains before the policy: its reward model, unless stopped."""
         method = method_named(self.config.method)
         if not method.has_reward_model:
             return
@@ -210,8 +228,13 @@ class _Run:
                 held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
                 values = {"member": done.member, "epoch": done.epoch, "error": done.fitting_error}
                 self.log.write("fit", 0, values | held_out)
+                if stop.asked:
+                    raise _StoppedError
 
-            report = self.learner.reward.fit(show)
+            try:
+                report = self.learner.reward.fit(show)
+            except _StoppedError:
+                return
         torch.cuda.empty_cache()  # what the fit took is for the runs beside; on a CPU, nothing
         if report is not None:
             held_out = report.held_out_error
@@ -295,6 +318,14 @@ class _Run:
             checkpoint.mark_best(folder, path, self.evaluation["return"])
         checkpoint.prune(folder, self.config.keep_checkpoints)
 
+    def _forget_the_future(self) -> None:
+        """Delete policies and films from after the checkpoint: this run will not have made them."""
+        for folder in (self.directory.snapshots, self.directory.videos):
+            for path in folder.glob("step-*"):
+                step = path.stem.removeprefix("step-")
+                if step.isdigit() and int(step) > self.env_steps:
+                    path.unlink()
+
     def _restore(self, saved: checkpoint.Checkpoint) -> int:
         """Go on from a checkpoint; returns the size that the metrics had there."""
         tensors, facts = saved.tensors, saved.facts
@@ -306,6 +337,7 @@ class _Run:
             self.clock.set(float(facts["seconds"]))
             self.evaluation = dict(facts["evaluation"])
             self.evaluated_at = int(facts["evaluated_at"])
+            self._forget_the_future()
             return int(facts["metrics_bytes"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             if lacks_memory(error):

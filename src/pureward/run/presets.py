@@ -14,6 +14,7 @@ from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
 from pureward.run.config import RunConfig
 from pureward.run.config_file import with_settings
+from pureward.tasks import find_task
 
 Preset = Literal["paper", "fast"]
 
@@ -240,6 +241,7 @@ _OF_METHODS: dict[tuple[str, str, str], dict[str, Any]] = {
 
 def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
     """The settings of a preset for a task and the method among the changes, those on top."""
+    find_task(task)
     if (task, name) not in PRESETS:
         known = sorted(f"{one} {two}" for one, two in PRESETS)
         raise InputError(f"no preset {name!r} for task {task!r}; choose from {known}")

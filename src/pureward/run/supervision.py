@@ -79,12 +79,16 @@ def positives_path(config: RunConfig) -> Path:
 
 def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
     """The episodes of a dataset, with frames."""
-    dataset = read_dataset(path, frame_shape=env.frame_shape)
-    stored = all(episode.frames is not None for episode in dataset.episodes)
-    if dataset.task not in (None, config.task) and not stored:
+    dataset = read_dataset(path, frame_shape=env.frame_shape, images=config.images or None)
+    if dataset.task not in (None, config.task):
         raise InputError(
-            f"{path} holds states of {dataset.task!r}, which {config.task!r} cannot draw; "
-            "collect the dataset on this task"
+            f"data must be of the run's own task, {config.task!r}, and {path} is of "
+            f"{dataset.task!r}; collect a dataset on this task"
+        )
+    if dataset.lossy:
+        print(
+            f"warning: frames of {path} are JPEG, and a discriminator can tell them from the "
+            "agent's by that alone; store them lossless"
         )
     return draw(dataset.episodes, config.task, str(env.device))
 
