@@ -36,6 +36,37 @@ def test_output_that_nobody_wants_is_no_reason_to_fail():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_closed_streams_stay_closed_to_other_files():
+    """A process that is started later writes to number 1, whatever that is then."""
+    script = (
+        "import os; from pureward.cli import _take_any_streams; _take_any_streams()\n"
+        "assert [os.readlink(f'/proc/self/fd/{n}') for n in (0, 1)] == ['/dev/null'] * 2"
+    )
+    done = run(
+        f"import os; os.closerange(0, 2); import sys; sys.stdin = sys.stdout = None; {script}"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["expert", "reach", "--out", "{file}"], "must be a folder or lie in one"),
+        (["show", "reach", "--out", "{file}/deep"], "must be a folder or lie in one"),
+        (["show", "reach", "--policy", "os:getcwd", "--out", "{out}"], "must turn states"),
+        (["reproduce", "imitation", "--budget", "-1", "--dry-run"], "number of minutes, got -1.0"),
+        (["reproduce", "imitation", "--seeds", "1000000000"], "seeds must be at most 1,000"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_sentence(command, told, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    places = {"file": tmp_path / "file", "out": tmp_path / "out"}
+    with pytest.raises(SystemExit) as stop:
+        main([word.format(**places) for word in command])
+    assert stop.value.code in (1, 2)
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("raised", "code", "told"),
     [

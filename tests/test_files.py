@@ -1,12 +1,13 @@
 """Files that appear whole or not at all."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from pureward.errors import InputError
-from pureward.files import PARTIAL, whole_folder
+from pureward.files import PARTIAL, whole_file, whole_folder
 
 _TOO_LARGE = """
 import resource, signal, sys
@@ -30,6 +31,18 @@ def test_tensors_that_the_disk_cannot_take_are_an_error_of_the_system(tmp_path):
     assert "cannot be written" in said
     assert "File too large" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_may_write_one_file_at_a_time_and_neither_is_cut(tmp_path, monkeypatch):
+    path = tmp_path / "film"
+    with whole_file(path) as one:
+        one.write_text("first")
+        monkeypatch.setattr(os, "getpid", lambda: 12345)  # another process
+        with whole_file(path) as other:
+            other.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_two_do_not_write_one_folder_at_a_time(tmp_path):

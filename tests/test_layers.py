@@ -26,6 +26,7 @@ ROWS = [
     {"demo"},
     {"paper"},
     {"cli"},
+    {"__main__"},
 ]
 HEIGHT = {room: height for height, row in enumerate(ROWS) for room in row}
 

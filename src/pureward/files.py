@@ -24,7 +24,8 @@ PARTIAL = ".partial-"
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary name beside the path, which becomes the path if the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{PARTIAL}{path.name}")
+    # Two processes may write it at once, each its own; the last one's stays.
+    partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     try:
         yield partial
         _publish(partial, path)

@@ -88,7 +88,7 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
     try:
         found = getattr(import_module(module), function)
         if callable(found):
-            return cast(Policy, found)
+            return _somebodys(name, cast(Policy, found))
         raise ValueError(f"it is a {type(found).__name__}")
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
@@ -96,3 +96,18 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
             f"MODULE:FUNCTION, got {name!r} "
             f"({error}); check the spelling and that the module is on PYTHONPATH"
         ) from error
+
+
+def _somebodys(name: str, policy: Policy) -> Policy:
+    """A user's function, whose failure is told with what it was given."""
+
+    def act(state: torch.Tensor) -> torch.Tensor:
+        try:
+            return policy(state)
+        except Exception as error:
+            raise InputError(
+                f"policy {name} must turn states (worlds, {state.shape[1]}) into actions, and "
+                f"raised {type(error).__name__}: {error}; try it on torch.zeros{tuple(state.shape)}"
+            ) from error
+
+    return act

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: one function a verb; what a verb needs is imported when it is called."""
 
+import errno
 import os
 import sys
 from io import TextIOWrapper
@@ -40,7 +41,9 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read the output has seen enough, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_PIPE_CLOSED)
-    except (SimulationError, TrainingError, OSError) as error:
+    except OSError as error:
+        sys.exit(_complain(_told_of_system(error), 1))
+    except (SimulationError, TrainingError) as error:
         sys.exit(_complain(error, 1))
     except KeyboardInterrupt:
         sys.exit(_complain("interrupted", _INTERRUPTED))
@@ -53,12 +56,35 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _take_any_streams() -> None:
     """Letters that the terminal lacks, and output that nobody wants, are no reason to fail."""
-    for name in ("stdout", "stderr"):
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
-        elif isinstance(stream, TextIOWrapper):
+            _occupy(number)
+            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115 - until the process ends
+        elif number and isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _occupy(number: int) -> None:
+    """Keep a closed stream's number from other files: processes to come write to it."""
+    try:
+        os.fstat(number)
+    except OSError:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, number)
+        if nothing != number:
+            os.close(nothing)
+
+
+def _told_of_system(error: OSError) -> str:
+    """What the system refused, with a remedy where there is one."""
+    if error.errno == errno.ENOSPC:
+        return f"no space is left to write {error.filename or 'it'}; free some and go on (--resume)"
+    if isinstance(error, FileExistsError | NotADirectoryError) and error.filename:
+        return (
+            f"{error.filename} must be a folder or lie in one, and a file is there; choose another"
+        )
+    return str(error)
 
 
 def _complain(error: Exception | str, code: int) -> int:

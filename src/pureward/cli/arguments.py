@@ -21,8 +21,9 @@ def announce(device: str) -> None:
 
 def told_evaluation(evaluation: dict[str, float]) -> str:
     """A greedy evaluation in words."""
+    within = f" ± {evaluation['return_ci95']:.1f} (95%)" if evaluation["episodes"] > 1 else ""
     return (
-        f"greedy return {evaluation['return']:.1f} ± {evaluation['return_ci95']:.1f} (95%), from "
+        f"greedy return {evaluation['return']:.1f}{within}, from "
         f"{evaluation['return_min']:.1f} to {evaluation['return_max']:.1f}; solved "
         f"{evaluation['success']:.0%} of {evaluation['episodes']:.0f} episodes"
     )

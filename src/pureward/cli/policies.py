@@ -80,9 +80,12 @@ def evaluate(
         seed: of the episodes' first states.
     """
     from pureward.env import find_device, make
+    from pureward.errors import InputError
     from pureward.run.evaluate import evaluate as judge
     from pureward.run.policy import load_policy
 
+    if episodes < 1:
+        raise InputError(f"episodes must be at least 1, got {episodes}; pass --episodes 100")
     place = find_device(device)
     policy = load_policy(run, device=str(place))
     shapes = distractors or policy.config.distractors or None

@@ -26,14 +26,17 @@ class _Start:
 _EXPERT = """Train an expert: D4PG on the task's own reward, policies kept from beginning to end.
 
 For example: pureward expert reach --out runs/reach
-then: pureward evaluate runs/reach, and pureward show reach --policy runs/reach
+
+Then: pureward evaluate runs/reach, and pureward show reach --policy runs/reach
 """
 
 _TRAIN = """Train a policy on a reward learned from demonstrations or from annotated episodes.
 
 For example: pureward train reach --demonstrations data/reach --out runs/imitated
-or: pureward train reach --method nn-purl --annotations data/course --out runs/gated
-then: pureward probe runs/imitated, and pureward plot runs/imitated runs/gated
+
+Or: pureward train reach --method nn-purl --annotations data/course --out runs/gated
+
+Then: pureward probe runs/imitated, and pureward plot runs/imitated runs/gated
 """
 
 _RUN_ARGUMENTS = """
@@ -93,8 +96,14 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
         preset: Literal["fast", "paper"] = "fast",
         resume: bool = False,
     ) -> None:
+        from pureward.errors import InputError
         from pureward.run.loop import train
 
+        if task != named and not resume:
+            raise InputError(
+                f"the task comes before all options, since its preset depends on it, got {task} "
+                f"after them; begin with `{task}`"
+            )
         announce(config.device)
         result = train(replace(config, task=task), resume=resume)
         print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs that do everything at once: the demo, and the figures of the paper."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from pureward.errors import TrainingError
+from pureward.errors import InputError, TrainingError
+
+_MOST_SEEDS = 1_000
 
 
 def demo(out: Path = Path("demo")) -> None:
@@ -17,6 +20,10 @@ def demo(out: Path = Path("demo")) -> None:
     """
     from pureward.demo import demo as run
 
+    if (out / "config.json").exists():
+        raise InputError(
+            f"the demo needs a folder of its own, and {out} holds a run; choose another"
+        )
     done = run(out)
     print("\nVerdicts:")
     for history in done.runs:
@@ -58,6 +65,10 @@ def reproduce(
     from pureward.paper.reproduce import reproduce as run
     from pureward.paper.sweep import local_executor
 
+    if not 0 <= budget < math.inf:
+        raise InputError(f"budget must be a number of minutes, got {budget}; 0 sets none")
+    if seeds > _MOST_SEEDS:
+        raise InputError(f"seeds must be at most {_MOST_SEEDS:,}, got {seeds:,}; try 5")
     plan = make_plan(
         find_figure(figure), out=out, tasks=task, seeds=seeds, methods=methods, device=device
     )

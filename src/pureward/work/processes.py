@@ -20,6 +20,7 @@ from pureward.work.jobs import Job, Result
 _CONTEXT = multiprocessing.get_context("spawn")
 # Exit codes of "try again later" (EX_TEMPFAIL of sysexits.h) and of "no memory" (ENOMEM).
 _STOPPED, _CROWDED = 75, 12
+_BAR = "%|"  # of every progress bar
 
 
 @dataclass
@@ -42,12 +43,13 @@ class LocalProcesses:
         slots = range(self.at_once)
         slot = next(n for n in slots if n not in self._handles or not self._handles[n].running())
         job.log.parent.mkdir(parents=True, exist_ok=True)
+        said = job.log.stat().st_size if job.log.exists() else 0
         process = _CONTEXT.Process(target=_work, args=(job,))
         gpu = self.places[slot]
         shown = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
         with _environment({**shown, "OMP_NUM_THREADS": str(self.threads)}):
             process.start()
-        self._handles[slot] = LocalProcess(process, job.log)
+        self._handles[slot] = LocalProcess(process, job.log, said)
         return self._handles[slot]
 
 
@@ -57,6 +59,8 @@ class LocalProcess:
 
     process: SpawnProcess
     log: Path
+    said: int = 0
+    """Bytes of the log that processes before it have written."""
 
     def running(self) -> bool:
         """Whether it is still at work."""
@@ -69,9 +73,12 @@ class LocalProcess:
 
     def last_words(self) -> str:
         """The last line of its log, and the signal that killed it if one did."""
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        told = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
-        last = told[-1].strip() if told else "it said nothing"
+        written = self.log.read_bytes()[self.said :] if self.log.exists() else b""
+        text = written.decode(errors="replace").replace("\r", "\n")
+        told = [line.strip() for line in text.splitlines() if line.strip()]
+        # A bar may be another's, that still runs and writes to the same log.
+        words = [line for line in told if _BAR not in line] or told or ["it said nothing"]
+        last = words[-1]
         code = self.process.exitcode or 0
         return last if code >= 0 else f"killed by {signal.Signals(-code).name}; {last}"
 
