@@ -91,3 +91,15 @@ def test_distractors_reach_the_env_from_gymnasium():
         pureward.make_vec("lift", 2, device="cpu", distractors="cuboid").env,
     ):
         np.testing.assert_allclose(2 * env.engine.model.geom("red").size, [0.04, 0.04, 0.08])
+
+
+def test_a_world_that_comes_apart_ends_with_its_last_observation():
+    env = pureward.make_vec("walker", 3, device="cpu", engine="warp")
+    env.reset(seed=0)
+    env.env.engine.state.qpos[1] = float("nan")
+    obs, _, terminated, truncated, info = env.step(np.zeros((3, 6), dtype=np.float32))
+    assert terminated.tolist() == [False, True, False]
+    assert not truncated.any()
+    assert info["_final_obs"].tolist() == [False, True, False]
+    assert np.isfinite(info["final_obs"][1]).all()
+    assert env.observation_space.contains(obs)

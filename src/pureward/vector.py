@@ -54,19 +54,21 @@ class PurewardVectorEnv(VectorEnv):
         """Apply one action a world."""
         step = self.env.step(_to_tensor(actions, self.env.device))
         truncated = step.truncated.cpu().numpy().copy()
+        terminated = step.terminated.cpu().numpy().copy()
+        ended = truncated | terminated
         info: dict[str, Any] = {
             "success": step.success.cpu().numpy(),
             "_success": np.ones(self.num_envs, dtype=bool),
         }
-        if truncated.any():
+        if ended.any():
             final = _to_numpy(step.final_obs)
-            for world in np.flatnonzero(truncated).tolist():
+            for world in np.flatnonzero(ended).tolist():
                 row = {"final_obs": _row(final, world), "final_info": {}}
                 info = self._add_info(info, row, world)
         return (
             _to_numpy(step.obs),
             step.reward.cpu().numpy(),
-            step.terminated.cpu().numpy().copy(),
+            terminated,
             truncated,
             info,
         )

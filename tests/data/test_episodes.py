@@ -130,6 +130,7 @@ def test_drawing_another_task_is_refused(played):
         ({"split": "tset"}, "unknown split 'tset'; choose from"),
         ({"actions": torch.full((100, 2), torch.nan)}, "actions must be finite .* at step 0"),
         ({"simulator": {"qpos": torch.full((101, 2), torch.inf)}}, "qpos must be finite .* step 0"),
+        ({"simulator": {"qpos": torch.full((101, 2), -1e30)}}, "±10,000, got -1e[+]30 at step 0"),
         ({"rewards": torch.ones(100, 1)}, r"must be one number a step, got shape \(100, 1\)"),
     ],
 )
@@ -216,6 +217,11 @@ def test_several_cameras_are_stacked_in_the_order_asked_for(tmp_path):
         read_dataset(path)
     with pytest.raises(pureward.InputError, match="unknown image 'front'; choose from"):
         read_dataset(path, images=("front",))
+    one = read_dataset(path, images="side").episodes[0].frames
+    assert one.shape == (6, 3, 64, 64)
+    assert one.max() <= 127
+    with pytest.raises(pureward.InputError, match="unknown image 'front'"):
+        read_dataset(path, images="front")
     frames = read_dataset(path, images=("top", "side")).episodes[0].frames
     assert frames.shape == (6, 6, 64, 64)
     assert frames[:, 3:].max() <= 127 < frames[:, :3].max()
@@ -228,6 +234,19 @@ def test_a_foreign_resolution_is_named_with_file_and_episode(tmp_path):
     with pytest.raises(pureward.InputError, match=sentence):
         read_dataset(path, frame_shape=(3, 64, 64))
     assert read_dataset(path).episodes[0].frames.shape == (6, 3, 84, 84)
+
+
+def test_frames_of_one_dataset_are_of_one_size(tmp_path):
+    path = foreign(tmp_path / "theirs", IMAGE, pixels)
+
+    def enlarge(file):
+        del file["episode_2/observations"]
+        file["episode_2/observations"] = pixels(np.random.default_rng(1), 6, (84, 84, 3))
+
+    _edit(enlarge)(path)
+    sentence = r"episode 2: frames must be \(3, 64, 64\) .* as in episode 0, got \(3, 84, 84\)"
+    with pytest.raises(pureward.InputError, match=sentence):
+        read_dataset(path)
 
 
 def test_a_dataset_without_images_is_refused(tmp_path):
@@ -260,6 +279,10 @@ def _nan_reward(file):
     file["episode_1/rewards"][7] = np.nan
 
 
+def _huge_state(file):
+    file["episode_1/observations/qpos"][5] = 1e30
+
+
 def _drop(name):
     return _edit(lambda file: file.__delitem__(name))
 
@@ -275,6 +298,10 @@ def _shorten(file):
 
 SPOILS = {
     "NaN reward": (_edit(_nan_reward), "hdf5, episode 1: rewards must be finite.*at step 7"),
+    "huge state": (
+        _edit(_huge_state),
+        "episode 1: qpos must lie within ±10,000, got 1e.30 at step 5",
+    ),
     "no rewards": (_drop("episode_2/rewards"), "hdf5, episode 2: has no column 'rewards'"),
     "no states": (_drop("episode_1/observations/state"), "hdf5, episode 1: cannot be read"),
     "lost episode": (_drop("episode_1"), "hdf5, episode 1: is missing, though 3 are announced"),
@@ -285,6 +312,7 @@ SPOILS = {
     "empty metadata": (lambda d: os.truncate(d / "metadata.json", 0), "metadata.json: cannot be"),
     "metadata of a list": (lambda d: (d / "metadata.json").write_text("[]"), "JSON object"),
     "no episodes": (_metadata(total_episodes=0), "at least one episode, got 0"),
+    "true episodes": (_metadata(total_episodes=True), "at least one episode, got True"),
     "no spaces": (_metadata(action_space=None), "metadata.json must name .* action_space"),
     "unknown format": (_metadata(data_format="pickle"), "data: cannot be read"),
     "another package": (_metadata(data_format="arrow"), "data: .*"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """D_θ: one update by each branch, what is reported, what is learned, what is refused."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -147,7 +148,7 @@ def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
         with pytest.raises(InputError, match="known failures go with the risk nnpnu"):
             Discriminator(config_of(small_network), risk=risk).update(frames, frames, *failures)
     made = Discriminator(config_of(small_network), risk=nnpnu)
-    with pytest.raises(InputError, match=r"\(3, 32, 32\) torch.uint8 beside \(6, 32, 32\)"):
+    with pytest.raises(InputError, match=r"positives \(3, 32, 32\) beside \(6, 32, 32\)"):
         made.update(frames, frames, torch.cat([frames, frames], dim=1))
 
 
@@ -170,6 +171,21 @@ def test_prior_can_change_between_updates(small_network, scenes):
     assert made.update(p, u)["risk/positive"] < 0.5 * before
     with pytest.raises(InputError, match="prior must lie inside"):
         made.set_prior(1.0)
+
+
+def test_a_prior_is_one_number(small_network):
+    made = Discriminator(config_of(small_network))
+    for one in (torch.tensor(0.25), torch.tensor([0.25]), np.float32(0.25)):
+        made.set_prior(0.5)
+        made.set_prior(one)
+        assert made.prior == 0.25
+        assert made.prior.shape == ()
+    for wrong in (torch.tensor([0.4, 0.5]), torch.tensor([float("nan")]), "0.5", None):
+        with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), got"):
+            made.set_prior(wrong)
+        with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), got"):
+            config_of(small_network, prior=wrong)
+    assert made.prior == 0.25
 
 
 def test_scoring_in_batches_equals_scoring_at_once(small_network, scenes):
@@ -200,6 +216,44 @@ def test_bad_batches_are_refused(small_network, positive, unlabeled, sentence):
         )
 
 
+NO_STORED_FRAMES = [
+    (torch.rand(4, 3, 32, 32), "frames must be uint8 from 0 to 255, got float32; pass them as"),
+    (255 * torch.rand(4, 3, 32, 32).half(), "frames must be uint8 from 0 to 255, got float16"),
+    (torch.zeros(4, 3, 32, 32, dtype=torch.int64), "must be uint8 from 0 to 255, got int64"),
+    (np.zeros((4, 3, 32, 32), dtype=np.uint8), "frames must be a tensor .* got ndarray; wrap"),
+    (None, "frames must be a tensor .* got NoneType"),
+    (torch.zeros((), dtype=torch.uint8), r"frames must have shape \(batch, .* got \(\)"),
+    (torch.zeros(3, 32, 32, dtype=torch.uint8), r"frames must have shape .* got \(3, 32, 32\)"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), NO_STORED_FRAMES)
+@pytest.mark.parametrize("risk", [nnpu, nnpnu, vpu])
+def test_only_stored_frames_are_learned_from_and_scored(
+    risk, wrong, sentence, small_network, scenes
+):
+    made, fine = Discriminator(config_of(small_network), risk=risk), scenes(4, 0)[0]
+    before = weights_of(made)
+    third = [fine] if risk is nnpnu else []
+    for batches in ([wrong, fine], [fine, wrong], [wrong, wrong]):
+        with pytest.raises(InputError, match=sentence):
+            made.update(*batches, *third)
+    with pytest.raises(InputError, match=sentence):
+        made.logits(wrong)
+    assert torch.equal(weights_of(made), before)
+
+
+def test_known_failures_must_be_stored_frames_too(small_network, scenes):
+    made, fine = Discriminator(config_of(small_network), risk=nnpnu), scenes(4, 0)[0]
+    with pytest.raises(InputError, match="failure_frames must be uint8 from 0 to 255, got float32"):
+        made.update(fine, fine, fine.float())
+
+
+def test_no_frames_at_all_must_be_stored_ones_too(small_network):
+    with pytest.raises(InputError, match="frames must be uint8"):
+        Discriminator(config_of(small_network)).logits(torch.zeros(0, 3, 32, 32))
+
+
 def test_a_diverged_network_is_reported_not_trained_on(small_network, scenes):
     made = Discriminator(config_of(small_network))
     with torch.no_grad():
@@ -214,6 +268,12 @@ def test_bad_settings_are_refused(small_network):
             DiscriminatorConfig(**change)
     with pytest.raises(InputError, match="captured updates need a CUDA device"):
         Discriminator(DiscriminatorConfig(network=small_network), captured=True)
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:99", None])
+def test_a_device_that_is_not_here_is_refused(device, small_network):
+    with pytest.raises(InputError, match=f"device '{device}' cannot compute here"):
+        Discriminator(config_of(small_network), device=device)
 
 
 def test_arithmetic_is_checked_against_the_device(small_network):

@@ -2,6 +2,7 @@
 """η while a policy learns: warm start, smoothing, bounds, interval, warning, refusals."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -215,11 +216,59 @@ def test_too_few_trajectories_are_refused(successes, held_out, sentence):
 def test_missing_scores_are_named():
     p, episodes = scores(6, 0)
     known = {"held_out_positive_logits": p, "held_out_episodes": episodes}
-    with pytest.raises(InputError, match="needs unlabeled_logits and unlabeled_episodes"):
+    with pytest.raises(InputError, match="an estimate by bbe needs unlabeled_logits and unlab"):
         EstimatedPrior("bbe")(Evidence(**known))
     both = known | {"unlabeled_logits": p, "unlabeled_episodes": episodes}
-    with pytest.raises(InputError, match="needs failure_logits and failure_episodes"):
+    with pytest.raises(InputError, match="an estimate by acc needs failure_logits and failure"):
         EstimatedPrior("acc")(Evidence(**both))
+
+
+SCORES = {
+    "held_out_positive_logits": "held-out positive logits",
+    "unlabeled_logits": "unlabeled logits",
+    "failure_logits": "failure logits",
+}
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [(e, n) for e in ESTIMATORS for n in SCORES if e == "acc" or n != "failure_logits"],
+)
+def test_scores_that_are_no_numbers_are_no_evidence(estimator, name, bad):
+    failures, numbers = scores(0, 10, seed=3)
+    known = replace(evidence(20, 80), failure_logits=failures, failure_episodes=numbers)
+    spoiled = getattr(known, name).clone()
+    spoiled[7] = bad
+    prior = EstimatedPrior(estimator)
+    with pytest.raises(InputError, match=f"{SCORES[name]} must be finite, got NaN or infinity"):
+        prior(replace(known, **{name: spoiled}))
+    assert (prior.value, prior.begun, prior.latest) == (0.5, False, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        (
+            "unlabeled_episodes",
+            torch.Tensor.float,
+            "of unlabeled logits must be whole numbers, got",
+        ),
+        ("held_out_positive_logits", torch.Tensor.numpy, "must be a tensor, .* got ndarray; wrap"),
+        ("held_out_episodes", torch.Tensor.tolist, "held_out_episodes must be a tensor.* got list"),
+        ("unlabeled_logits", torch.Tensor.tolist, "unlabeled_logits must be a tensor.* got list"),
+    ],
+)
+def test_evidence_of_another_kind_is_refused(name, change, sentence):
+    known = evidence(20, 80)
+    with pytest.raises(InputError, match=sentence):
+        EstimatedPrior("bbe")(replace(known, **{name: change(getattr(known, name))}))
+
+
+def test_episodes_may_be_any_whole_numbers():
+    known, prior, other = evidence(20, 80), EstimatedPrior("bbe"), EstimatedPrior("bbe")
+    assert known.held_out_episodes is not None
+    assert prior(known) == other(replace(known, held_out_episodes=known.held_out_episodes.int()))
 
 
 @pytest.mark.parametrize(

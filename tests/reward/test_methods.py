@@ -68,6 +68,7 @@ def test_every_pu_method_takes_every_prior(name):
     own = METHODS[name].risk
     assert choose(name) == (own, FixedPrior(value=0.5))
     assert choose(name, prior="0.3") == (own, FixedPrior(value=0.3))
+    assert choose(name, prior=0.3) == (own, FixedPrior(value=0.3))
     assert choose(name, prior="linear:0.1:0.7") == (own, LinearPrior(start=0.1, end=0.7))
     risk, prior = choose(name, prior="bbe")
     assert risk is own
@@ -94,6 +95,8 @@ def test_methods_without_options_keep_theirs():
     [
         ("gail", {"prior": "vpu"}, "gail takes all agent frames as failures, so the prior vpu"),
         ("pnrl", {"prior": "0.3"}, "pnrl takes all agent frames as failures"),
+        ("gail", {"prior": 0.3}, "so the prior 0.3 would have no effect"),
+        ("nn-pugail", {"prior": 1}, r"must lie inside \(0, 1\), got 1"),
         ("gail", {"failures": True}, "known failures would have no effect"),
         ("prl", {"prior": "bbe"}, "prl has no discriminator, so the prior bbe would have no"),
         ("truth", {"failures": True}, "truth has no discriminator"),

@@ -90,6 +90,9 @@ def test_initial_weights_follow_the_seed_and_leave_the_global_generator_alone():
         ({"frame_channels": 0}, "got 0"),
         ({"stage_channels": ()}, "stage_channels"),
         ({"stage_channels": (16, 0)}, "stage_channels"),
+        ({"stage_channels": 16}, "stage_channels must each lie in .* got 16"),
+        ({"stage_channels": "16"}, "stage_channels must each lie in .* got 16"),
+        ({"stage_channels": (16, 0.5)}, "stage_channels"),
         ({"stage_blocks": -1}, "stage_blocks"),
         ({"dropout": 1.0}, "dropout"),
     ],
@@ -97,6 +100,12 @@ def test_initial_weights_follow_the_seed_and_leave_the_global_generator_alone():
 def test_impossible_shapes_are_refused(change, sentence):
     with pytest.raises(InputError, match=sentence):
         NetworkConfig(**change)
+
+
+def test_a_list_of_stages_is_the_same_network():
+    listed = NetworkConfig(stage_channels=[16, 32])  # type: ignore[arg-type]
+    assert listed == NetworkConfig(stage_channels=(16, 32))
+    assert hash(listed) == hash(NetworkConfig(stage_channels=(16, 32)))
 
 
 @pytest.mark.parametrize(

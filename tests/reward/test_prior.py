@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Priors over a run."""
 
+import numpy as np
 import pytest
 
 from pureward.errors import InputError
@@ -16,6 +17,17 @@ from pureward.reward.prior import (
 def test_fixed():
     assert parse_prior("0.25") == FixedPrior(value=0.25)
     assert parse_prior("0.25")(Evidence(progress=0.9)) == 0.25
+
+
+def test_a_number_is_a_fixed_prior():
+    for number in (0.25, np.float32(0.25), np.float64(0.25)):
+        assert parse_prior(number) == FixedPrior(value=0.25)
+    for wrong in (1, 0.0, float("nan"), True):
+        with pytest.raises(InputError, match=r"must lie inside \(0, 1\)"):
+            parse_prior(wrong)
+    for neither in (None, [0.5]):
+        with pytest.raises(InputError, match="a prior is written"):
+            parse_prior(neither)  # type: ignore[arg-type]
 
 
 def test_linear_by_hand():

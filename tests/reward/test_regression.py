@@ -163,6 +163,60 @@ def test_bad_annotations_are_refused(small_network, scenes):
         model.fit(frames[:, :, :16], rewards)
 
 
+def poisoned(rewards, value: float):
+    spoiled = rewards.clone()
+    spoiled[15] = value
+    return spoiled
+
+
+BAD_BATCHES = {
+    "NaN": (lambda f, r: (f, poisoned(r, float("nan"))), "got nan at frame 15; drop or repair"),
+    "infinity": (lambda f, r: (f, poisoned(r, float("inf"))), "got inf at frame 15"),
+    "beyond float32": (lambda f, r: (f, poisoned(r.double(), 1e300)), r"got 1e\+300 at frame 15"),
+    "column": (lambda f, r: (f, r[:, None]), r"shape \(24,\), one per frame, got \(24, 1\)"),
+    "scalar": (lambda f, r: (f, r[0]), r"rewards must have shape \(24,\), .* got \(\)"),
+    "short": (lambda f, r: (f, r[:-1]), r"rewards must have shape \(24,\)"),
+    "empty": (lambda f, r: (f[:0], r[:0]), "annotated frames must not be empty"),
+    "no rewards": (lambda f, r: (f, None), "rewards must be a tensor .* got NoneType"),
+    "list": (lambda f, r: (f, r.tolist()), "rewards must be a tensor .* got list; wrap them in"),
+    "numpy": (lambda f, r: (f.numpy(), r.numpy()), "frames must be a tensor .* got ndarray"),
+    "floats": (lambda f, r: (f / 255, r), "frames must be uint8 from 0 to 255, got float32"),
+    "small": (lambda f, r: (f[:, :, :16], r), r"frames must have shape \(batch, 3, 32, 32\)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_BATCHES)
+def test_a_bad_batch_is_refused_alike_by_fit_and_update(name, small_network, scenes):
+    spoil, sentence = BAD_BATCHES[name]
+    frames, rewards, _ = annotated(scenes, 2)
+    model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+    before = model.predict(frames)
+    for learn in (model.fit, model.update):
+        with pytest.raises(InputError, match=sentence):
+            learn(*spoil(frames, rewards))
+    assert torch.equal(model.predict(frames), before)
+    assert model.lowest == 0
+
+
+def test_episodes_must_be_a_tensor(small_network, scenes):
+    frames, rewards, episodes = annotated(scenes, 2)
+    model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+    with pytest.raises(InputError, match="episodes must be a tensor .* got list"):
+        model.fit(frames, rewards, episodes=episodes.tolist())
+
+
+def test_only_stored_frames_are_predicted(small_network, scenes):
+    frames, _, _ = annotated(scenes, 1)
+    model = RewardModel(RewardModelConfig(network=small_network, members=2))
+    with pytest.raises(InputError, match="frames must be uint8 from 0 to 255, got float32"):
+        model.predict(frames.float())
+
+
+def test_a_device_that_is_not_here_is_refused(small_network):
+    with pytest.raises(InputError, match="device 'cuda:99' cannot compute here"):
+        RewardModel(RewardModelConfig(network=small_network), device="cuda:99")
+
+
 def test_bad_settings_are_refused(small_network, scenes):
     for change in (
         {"members": 0}, {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 2.0},

@@ -13,8 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pureward.errors import InputError
+from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN, seeded_network
+from pureward.reward.regression import RewardModel, RewardModelConfig
 from pureward.reward.saved import load_reward, save_reward
 
 CPU = torch.device("cpu")
@@ -173,6 +175,12 @@ def edited(folder: Path, **changes) -> Path:
         ({"reward": "truth"}, "unknown reward 'truth'"),
         ({"ceiling": "3"}, "unusable ceiling: '3'"),
         ({"ceiling": -1.0}, "ceiling must be positive"),
+        ({"ceiling": 10**400}, "ceiling must be positive and finite, got 1000"),
+        ({"ceiling": 1e300}, r"ceiling must be positive and finite, got 1e\+300"),
+        ({"lowest": -(10**400)}, "lowest must be finite and at most 0, got -1000"),
+        ({"level": float("nan")}, "level must be finite, got nan"),
+        ({"level": float("inf")}, "level must be finite, got inf"),
+        ({"level": 10**400}, "level must be finite, got 1000"),
         ({"members": True}, "unusable members: True"),
         ({"members": 3}, "imitation rewards need no reward models, got 3"),
         ({"network": [1]}, "must have the keys"),
@@ -235,6 +243,18 @@ def test_frames_that_are_no_tensor_are_refused(saved):
         load_reward(saved)(np.zeros((2, 3, 64, 64), dtype=np.uint8))
 
 
+@pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
+def test_frames_that_are_not_as_stored_are_refused(kind, small_network, scenes):
+    reward, frames = a_reward(small_network, kind), scenes(4, 0)[0]
+    asked = [reward, reward.scores]
+    asked += [] if reward.discriminator is None else [reward.success_logits, reward.trust]
+    asked += [reward.predicted] if reward.members else []
+    for ask in asked:
+        for wrong, dtype in ((frames / 255, "float32"), (frames.half(), "float16")):
+            with pytest.raises(InputError, match=f"must be uint8 from 0 to 255, got {dtype}; pass"):
+                ask(wrong)
+
+
 @pytest.mark.parametrize("device", ["tpu", "auto", "cuda:99"])
 def test_a_device_that_is_not_here_is_refused(saved, device):
     with pytest.raises(InputError, match=f"device '{device}' cannot compute here"):
@@ -253,3 +273,39 @@ def test_parts_must_fit_the_specification(small_network):
             discriminator=ResidualCNN(small_network),
             members=[ResidualCNN(small_network)],
         )
+
+
+def test_every_part_must_be_the_network_of_the_specification(small_network):
+    other = replace(small_network, dropout=0.25)
+    spec = RewardSpec(reward="gated", network=small_network, members=2)
+    good = [ResidualCNN(small_network) for _ in range(2)]
+    sentence = r"as its specification says, .*dropout=0.5\), got .*dropout=0.25\); build both"
+    with pytest.raises(InputError, match=sentence):
+        LearnedReward(spec, discriminator=ResidualCNN(other), members=good)
+    with pytest.raises(InputError, match=sentence):
+        LearnedReward(spec, discriminator=good[0], members=[good[0], ResidualCNN(other)])
+
+
+def test_what_holds_networks_is_not_one(small_network):
+    whole = Discriminator(DiscriminatorConfig(network=small_network))
+    spec = RewardSpec(reward="imitation", network=small_network)
+    with pytest.raises(
+        InputError, match=r"networks, got Discriminator; pass Discriminator\.network"
+    ):
+        LearnedReward(spec, discriminator=whole)  # type: ignore[arg-type]
+    spec = RewardSpec(reward="regression", network=small_network, members=1)
+    for wrong in (RewardModel(RewardModelConfig(network=small_network)), whole.network):
+        with pytest.raises(InputError, match=r"members must be a list of .* RewardModel\.networks"):
+            LearnedReward(spec, discriminator=None, members=wrong)  # type: ignore[arg-type]
+
+
+KEPT = sorted((Path(__file__).parents[2] / "results/paper").glob("**/reward/reward.json"))
+
+
+@pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
+def test_rewards_of_earlier_runs_still_load(kind):
+    ours = [path for path in KEPT if json.loads(path.read_text())["reward"] == kind]
+    assert ours
+    network = load_reward(ours[0].parent).spec.network
+    frames = torch.zeros(1, network.frame_channels, network.height, network.width).byte()
+    assert load_reward(ours[0].parent)(frames).isfinite().all()

@@ -96,7 +96,7 @@ def write_episodes(
 def read_dataset(
     path: Path | str,
     *,
-    images: tuple[str, ...] | None = None,
+    images: str | tuple[str, ...] | None = None,
     frame_shape: tuple[int, int, int] | None = None,
     held_out: float = 0.2,
 ) -> Dataset:
@@ -104,8 +104,10 @@ def read_dataset(
 
     Args:
         path: the dataset's folder, or the `data` folder in it.
-        images: which image observations to stack as channels, where there are several.
-        frame_shape: channels, height and width that stored frames must have.
+        images: which image observations to stack as channels, where there are several; one name
+            or more.
+        frame_shape: channels, height and width that stored frames must have; all those of a
+            dataset must be alike in any case.
         held_out: share of the episodes to hold out, where the dataset does not say itself.
     """
     folder = dataset_folder(Path(path))
@@ -115,7 +117,8 @@ def read_dataset(
     own = metadata.get(_OURS)
     parts = _parts(storage.observation_space)
     ours = isinstance(own, dict) and ("state" in parts or "qpos" in parts)
-    keys = _guarded(folder, lambda: _image_keys(storage.observation_space, ours, images))
+    wanted = (images,) if isinstance(images, str) else images
+    keys = _guarded(folder, lambda: _image_keys(storage.observation_space, ours, wanted))
     default = split_by_share(count, held_out)
     episodes = []
     for index in range(count):
@@ -126,6 +129,7 @@ def read_dataset(
 
         episode = _guarded(where, one)
         _check_shape(where, episode, frame_shape)
+        _check_alike(where, episode, episodes)
         episodes.append(episode)
     return Dataset(
         path=Path(path),
@@ -151,12 +155,26 @@ def _image_keys(space: spaces.Space, ours: bool, images: tuple[str, ...] | None)
 
 
 def _check_shape(where: str, episode: Episode, wanted: tuple[int, int, int] | None) -> None:
-    got = None if episode.frames is None else tuple(episode.frames.shape[1:])
+    got = _frame_shape(episode)
     if wanted is not None and got is not None and got != tuple(wanted):
         raise InputError(
             f"{where}: frames must be {tuple(wanted)} (channels, height, width), got {got}; "
             "resize the dataset or make the environment's cameras match it"
         )
+
+
+def _check_alike(where: str, episode: Episode, before: list[Episode]) -> None:
+    """Refuse frames of another size than the first episode's: they could not go into one batch."""
+    got, first = _frame_shape(episode), _frame_shape(before[0]) if before else None
+    if first is not None and got != first:
+        raise InputError(
+            f"{where}: frames must be {first} (channels, height, width) as in episode 0, got "
+            f"{got}; resize or drop that episode"
+        )
+
+
+def _frame_shape(episode: Episode) -> tuple[int, ...] | None:
+    return None if episode.frames is None else tuple(episode.frames.shape[1:])
 
 
 def _observations(episode: Episode) -> dict[str, Tensor]:
@@ -211,7 +229,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
 def _count(folder: Path, metadata: dict[str, Any]) -> int:
     """How many episodes the dataset says it has, each found with all its columns."""
     count = metadata.get("total_episodes")
-    if not isinstance(count, int) or count < 1:
+    if type(count) is not int or count < 1:  # true is an int to Python
         raise InputError(f"{folder} must hold at least one episode, got {count}; collect some")
     if metadata.get("data_format") != "hdf5":
         return count

@@ -56,6 +56,8 @@ class Episode:
         numbers = {"rewards": self.rewards, "actions": self.actions, "state": self.state}
         for name, value in (numbers | self.simulator).items():
             _check_finite(name, value)
+        for name, value in self.simulator.items():
+            _check_sane(name, value)
         if self.split not in SPLITS:
             raise InputError(f"unknown split {self.split!r}; choose from {SPLITS}")
 
@@ -105,10 +107,25 @@ def _check_length(name: str, value: Tensor | None, length: int, rule: str) -> No
 def _check_finite(name: str, value: Tensor | None) -> None:
     if value is None:
         return
-    bad = (~value.isfinite()).flatten(1).any(dim=1) if value.dim() > 1 else ~value.isfinite()
+    bad = ~value.isfinite()
     if bad.any():
-        step = int(bad.nonzero()[0])
         raise InputError(
-            f"{name} must be finite numbers, got NaN or infinity at step {step}; "
+            f"{name} must be finite numbers, got NaN or infinity at step {_first_step(bad)}; "
             "repair or drop that episode"
         )
+
+
+def _check_sane(name: str, value: Tensor) -> None:
+    """Refuse a state that no world can be in: a simulator would draw another in its place."""
+    from pureward.env.health import ABSURD  # brings the simulators, which reading frames needs not
+
+    bad = value.abs() > ABSURD
+    if bad.any():
+        raise InputError(
+            f"{name} must lie within ±{ABSURD:,.0f}, got {float(value[bad][0]):g} at step "
+            f"{_first_step(bad)}; repair or drop that episode"
+        )
+
+
+def _first_step(bad: Tensor) -> int:
+    return int(bad.nonzero()[0, 0])

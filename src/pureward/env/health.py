@@ -13,8 +13,8 @@ from pureward.errors import SimulationError
 from pureward.sim.engine import SAVED, Engine
 from pureward.tasks.task import Task
 
-# Metres, radians, their rates and newtons: a world that shows more has come apart.
-_ABSURD = 1e4
+#: Metres, radians, their rates and newtons: a world that shows more has come apart.
+ABSURD = 1e4
 _MENDED_AT_MOST = 1e-5  # of all steps
 
 
@@ -76,4 +76,4 @@ class Health:
 
 
 def _sane(numbers: Tensor) -> Tensor:
-    return numbers.abs().amax(dim=1) < _ABSURD
+    return numbers.abs().amax(dim=1) < ABSURD

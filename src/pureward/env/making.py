@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a task's name to a batch of its environments: engine, device, cameras."""
 
+from numbers import Integral
+
 import torch
 
 from pureward.env.batch import BatchEnv
@@ -9,6 +11,9 @@ from pureward.sim.camera import Cameras
 from pureward.sim.mujoco_cpu import CpuEngine
 from pureward.sim.mujoco_warp import WarpEngine
 from pureward.tasks import find_task
+
+# A mistyped number is told before memory is claimed; the engines count in 32 bits.
+_MOST_WORLDS = 2**20
 
 
 def make(
@@ -37,8 +42,7 @@ def make(
         distractors: shape of what is not the task's, in tasks that have such: "cube" or "cuboid".
     """
     row = find_task(task)
-    if worlds < 1:
-        raise InputError(f"worlds must be at least 1, got {worlds}; pass worlds=1 or more")
+    _check_worlds(worlds)
     place = find_device(device)
     simulator = _find_engine(engine, place)
     model = row.model(distractors)
@@ -48,6 +52,17 @@ def make(
         physics = WarpEngine(model, worlds, substeps=row.substeps, limits=row.limits, device=place)
     eyes = Cameras(physics, row.cameras, shadows=shadows) if cameras else None
     return BatchEnv(row, physics, eyes, seed=seed, stagger=stagger)
+
+
+def _check_worlds(worlds: int) -> None:
+    if not isinstance(worlds, Integral):
+        raise InputError(f"worlds must be a whole number, got {worlds!r}; pass worlds=1 or more")
+    if worlds < 1:
+        raise InputError(f"worlds must be at least 1, got {worlds}; pass worlds=1 or more")
+    if worlds > _MOST_WORLDS:
+        raise InputError(
+            f"worlds must be at most {_MOST_WORLDS:,}, got {worlds}; make several batches"
+        )
 
 
 def find_device(name: str | torch.device) -> torch.device:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.reward.network import ResidualCNN
+from pureward.reward.network import ResidualCNN, check_stored
 
 # Which episodes are held out depends on the data alone, so that a second fit agrees.
 SPLIT_SEED = 0
@@ -15,25 +15,46 @@ def checked_annotations(
     network: ResidualCNN, frames: Tensor, rewards: Tensor, episodes: Tensor | None
 ) -> Tensor:
     """Refuse annotations no reward can be learned from; return the rewards in float32."""
+    check_shapes(network, frames, rewards, episodes)
+    return finite_rewards(rewards, episodes)
+
+
+def check_shapes(
+    network: ResidualCNN, frames: Tensor, rewards: Tensor, episodes: Tensor | None = None
+) -> None:
+    """Refuse annotations that are no tensors or do not belong together, reading no values."""
+    check_stored(frames)
     network.check_frames(frames)
     count = len(frames)
     if count == 0:
         raise InputError("annotated frames must not be empty, got none; check the dataset")
     for name, column in (("rewards", rewards), ("episodes", episodes)):
-        if column is not None and tuple(column.shape) != (count,):
+        if name == "episodes" and column is None:
+            continue
+        if not isinstance(column, Tensor):
+            raise InputError(
+                f"{name} must be a tensor of shape ({count},), one per frame, got "
+                f"{type(column).__name__}; wrap them in torch.as_tensor"
+            )
+        if tuple(column.shape) != (count,):
             raise InputError(
                 f"{name} must have shape ({count},), one per frame, got {tuple(column.shape)}; "
                 "flatten episodes into frames"
             )
-    finite = rewards.isfinite()
+
+
+def finite_rewards(rewards: Tensor, episodes: Tensor | None = None) -> Tensor:
+    """Return rewards in float32; refuse what is not finite there, for which the host must wait."""
+    rounded = rewards.to(torch.float32)
+    finite = rounded.isfinite()
     if not finite.all():
         row = int((~finite).nonzero()[0])
         where = "" if episodes is None else f" (episode {int(episodes[row])})"
         raise InputError(
-            f"rewards must be finite, got {float(rewards[row])} at frame {row}{where}; "
+            f"rewards must be finite in float32, got {float(rewards[row])} at frame {row}{where}; "
             "drop or repair that episode"
         )
-    return rewards.to(torch.float32)
+    return rounded
 
 
 def split_by_episode(count: int, episodes: Tensor | None, share: float) -> tuple[Tensor, Tensor]:

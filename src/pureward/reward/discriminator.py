@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import torch
@@ -11,9 +12,9 @@ from torch import Tensor
 from pureward.capture import CapturedCall
 from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig
-from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
+from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved, usable_device
 from pureward.reward.failures import nnpnu
-from pureward.reward.network import NetworkConfig, seeded_network
+from pureward.reward.network import NetworkConfig, check_stored, seeded_network
 from pureward.reward.optimizer import adam, trained_tensors
 from pureward.reward.risk import Loss, Risk, RiskFunction, nnpu
 from pureward.reward.scoring import in_batches
@@ -64,7 +65,7 @@ class DiscriminatorConfig:
             raise InputError(
                 f"learning_rate must lie inside (0, 1), got {self.learning_rate}; try 1e-5"
             )
-        check_prior(self.prior)
+        checked_prior(self.prior)
 
 
 class Discriminator:
@@ -93,12 +94,12 @@ class Discriminator:
         """
         self.config = config
         self.risk = risk
-        self.device = torch.device(device)
+        self.device = usable_device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         self.network = seeded_network(config.network, seed, self.device)
         self.optimizer = adam(self.network.parameters(), config.learning_rate, self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
-        self.prior = torch.tensor(config.prior, device=self.device)
+        self.prior = torch.tensor(checked_prior(config.prior), device=self.device)
         self.captured = captured
         self._capture: _Capture | None = None
         if captured and self.device.type != "cuda":
@@ -125,23 +126,22 @@ class Discriminator:
         batches = [positive_frames, unlabeled_frames]
         if failure_frames is not None:
             batches.append(failure_frames)
-        kind = _kind(batches)
+        shapes = _checked_shapes(batches)
         if not self.captured:
             return named(self._step(torch.cat(batches), [len(batch) for batch in batches]))
         if self._capture is None:
-            self._capture = self._captured_step(batches, kind)
-        elif self._capture.kind != kind:
+            self._capture = self._captured_step(batches, shapes)
+        elif self._capture.shapes != shapes:
             raise InputError(
-                f"a captured update takes what it began with, {_told(self._capture.kind)}, got "
-                f"{_told(kind)}; keep batch sizes fixed or pass captured=False"
+                f"a captured update takes what it began with, {_told(self._capture.shapes)}, got "
+                f"{_told(shapes)}; keep batch sizes fixed or pass captured=False"
             )
         torch.cat(batches, out=self._capture.frames)
         return named(self._capture.step())
 
-    def set_prior(self, prior: float) -> None:
+    def set_prior(self, prior: float | Tensor) -> None:
         """Change η in place, which a captured update sees."""
-        check_prior(prior)
-        self.prior.fill_(prior)
+        self.prior.fill_(checked_prior(prior))
 
     @torch.no_grad()
     def logits(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
@@ -150,7 +150,7 @@ class Discriminator:
         score = partial(logits, self.network, arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)
 
-    def _captured_step(self, batches: list[Tensor], kind: "_Kind") -> "_Capture":
+    def _captured_step(self, batches: list[Tensor], shapes: "_Shapes") -> "_Capture":
         frames = torch.cat(batches)
         step = CapturedCall(
             partial(self._step, frames, [len(batch) for batch in batches]),
@@ -158,7 +158,7 @@ class Discriminator:
             kept=trained_tensors(self.optimizer),
             generators=[self.generator],
         )
-        return _Capture(step, frames, kind)
+        return _Capture(step, frames, shapes)
 
     def _step(self, frames: Tensor, counts: list[int]) -> Tensor:
         """Update on frames, so many positives first, then unlabeled, then known failures."""
@@ -208,7 +208,7 @@ class Discriminator:
         return supports(self.risk, samples)
 
 
-_Kind = tuple[tuple[torch.Size, ...], torch.dtype]
+_Shapes = tuple[torch.Size, ...]
 
 
 class _Capture(NamedTuple):
@@ -216,24 +216,27 @@ class _Capture(NamedTuple):
 
     step: CapturedCall
     frames: Tensor
-    kind: _Kind
+    shapes: _Shapes
 
 
-def _kind(batches: list[Tensor]) -> _Kind:
-    """Shapes and type of an update's batches, which must be of the same cameras."""
-    first = batches[0]
-    for batch in batches[1:]:
-        if batch.shape[1:] != first.shape[1:] or batch.dtype != first.dtype:
+def _checked_shapes(batches: list[Tensor]) -> _Shapes:
+    """Shapes of an update's batches, which must be stored frames of the same cameras."""
+    names = ("positive_frames", "unlabeled_frames", "failure_frames")
+    for name, batch in zip(names, batches, strict=False):
+        check_stored(batch, name)
+    shapes = tuple(batch.shape for batch in batches)
+    for shape in shapes[1:]:
+        if shape[1:] != shapes[0][1:]:
             raise InputError(
-                "all frames of an update must be of one shape and type, got positives "
-                f"{tuple(first.shape[1:])} {first.dtype} beside {tuple(batch.shape[1:])} "
-                f"{batch.dtype}; use the same cameras for demonstrations, agent and failures"
+                f"all frames of an update must be of one shape, got positives "
+                f"{tuple(shapes[0][1:])} beside {tuple(shape[1:])}; use the same cameras for "
+                "demonstrations, agent and failures"
             )
-    return tuple(batch.shape for batch in batches), first.dtype
+    return shapes
 
 
-def _told(kind: _Kind) -> str:
-    return f"{' and '.join(str(tuple(shape)) for shape in kind[0])} {kind[1]}"
+def _told(shapes: _Shapes) -> str:
+    return " and ".join(str(tuple(shape)) for shape in shapes)
 
 
 def _name(risk: RiskFunction) -> str:
@@ -251,9 +254,11 @@ def named(vector: Tensor) -> dict[str, Tensor]:
     return dict(zip(METRICS, vector.unbind(), strict=True))
 
 
-def check_prior(prior: float) -> None:
-    """Refuse a prior outside (0, 1)."""
-    if not 0 < prior < 1:
+def checked_prior(prior: float | Tensor) -> float:
+    """Return a prior, one number inside (0, 1)."""
+    value = prior.item() if isinstance(prior, Tensor) and prior.numel() == 1 else prior
+    if not isinstance(value, Real) or not 0 < value < 1:
         raise InputError(
             f"prior must lie inside (0, 1), got {prior}; see DiscriminatorConfig.prior"
         )
+    return float(value)

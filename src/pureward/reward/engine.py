@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.reward.augment import AugmentConfig, augment
-from pureward.reward.network import NetworkConfig, ResidualCNN
+from pureward.reward.network import NetworkConfig, ResidualCNN, check_stored
 from pureward.reward.trust import agrees
 
 Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
@@ -42,6 +42,7 @@ def distorted_logits(
         generator: of distortions and dropout.
         arithmetic: "auto" for the fastest that covers this network on this device.
     """
+    check_stored(frames)
     network.check_frames(frames)
     chosen = resolved(arithmetic, network.config, frames.device)
     if chosen == "fused":
@@ -53,6 +54,18 @@ def distorted_logits(
     with torch.autocast("cuda", torch.bfloat16, enabled=chosen == "bfloat16"):
         features = network.embed(inputs)
     return network.read_out(features, generator)
+
+
+def usable_device(device: torch.device | str) -> torch.device:
+    """Return the device, if this machine has it."""
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InputError(
+            f"device {str(device)!r} cannot compute here ({str(error).splitlines()[0]}); use 'cpu'"
+        ) from error
+    return place
 
 
 @lru_cache(maxsize=64)

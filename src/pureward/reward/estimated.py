@@ -141,11 +141,13 @@ class EstimatedPrior:
         # Positives may look like the unlabeled, and in the end do; like failures they may not.
         useful = auc(samples[0].logits, samples[2].logits) if self.needs_failures else separated
         episodes = [sample.episodes for sample in samples]
+        finite = [sample.logits.isfinite().all() for sample in samples]
         # The one time the host waits for the device.
-        value, low, high, separated, useful, *counts = torch.stack(
-            [rows[0], low, high, separated, useful, *episodes]
+        value, low, high, separated, useful, *told = torch.stack(
+            [rows[0], low, high, separated, useful, *episodes, *finite]
         ).tolist()
-        _check_episodes(counts)
+        _check_finite(told[len(samples) :])
+        _check_episodes(told[: len(samples)])
         self.begun = self.begun or separated > ENOUGH_AUC
         if self.begun and not (self.needs_failures and useful <= ENOUGH_AUC):
             self._smooth(value)
@@ -159,9 +161,11 @@ class EstimatedPrior:
             logits, episodes = getattr(evidence, scores), getattr(evidence, numbers)
             if logits is None or episodes is None:
                 raise InputError(
-                    f"an {self.estimator} estimate needs {scores} and {numbers}, got none; "
+                    f"an estimate by {self.estimator} needs {scores} and {numbers}, got none; "
                     f"score {kind} frames that the discriminator never trains on"
                 )
+            _check_tensor(scores, logits)
+            _check_tensor(numbers, episodes)
             generator = torch.Generator(logits.device).manual_seed(self.seed + len(samples))
             samples.append(resampled(kind, logits, episodes, self.resamples, generator))
         return samples
@@ -179,6 +183,23 @@ class EstimatedPrior:
                 f"unlabeled frames alone cannot tell which, so η is held at {self.floor:g} or above"
             )
         return ""
+
+
+def _check_tensor(name: str, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise InputError(
+            f"{name} must be a tensor, one number a frame, got {type(value).__name__}; "
+            "wrap them in torch.as_tensor"
+        )
+
+
+def _check_finite(finite: list[float]) -> None:
+    for kind, whole in zip(_KINDS, finite, strict=False):
+        if not whole:
+            raise InputError(
+                f"{kind} logits must be finite, got NaN or infinity; "
+                "score with a discriminator that has not diverged"
+            )
 
 
 def _check_episodes(counts: list[float]) -> None:

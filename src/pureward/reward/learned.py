@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reward function: uint8 frames in, float32 rewards out, from live or loaded networks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, Protocol
@@ -21,6 +21,9 @@ from pureward.reward.compose import (
 from pureward.reward.engine import Arithmetic, logits, resolved
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.scoring import in_batches
+
+# Rewards are float32: a larger bound is none.
+_LARGEST = torch.finfo(torch.float32).max
 
 # A level is the mean over some ten batches: one batch's is too rough, D's drift is slower.
 _PACE = 0.1
@@ -68,10 +71,12 @@ class RewardSpec:
             )
         if self.gate not in GATES:
             raise InputError(f"unknown gate {self.gate!r}; choose from {GATES}")
-        if not 0 < self.ceiling < float("inf"):
+        if not 0 < self.ceiling <= _LARGEST:
             raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 3")
-        if not -float("inf") < self.lowest <= 0:
+        if not -_LARGEST <= self.lowest <= 0:
             raise InputError(f"lowest must be finite and at most 0, got {self.lowest}; try 0")
+        if not abs(self.level) <= _LARGEST:
+            raise InputError(f"level must be finite, got {self.level}; 0 is D = ½")
 
     @property
     def has_discriminator(self) -> bool:
@@ -95,20 +100,28 @@ class LearnedReward:
 
         Args:
             spec: what the parts are.
-            discriminator: where the specification has one.
-            members: as many reward models as the specification says.
+            discriminator: `Discriminator.network`, where the specification has one.
+            members: `RewardModel.networks`, as many as the specification says.
             batch_size: frames a pass; more are cut into passes.
             arithmetic: "auto" for the fastest the device has.
         """
+        if not isinstance(members, Iterable):
+            raise InputError(
+                f"members must be a list of networks, got {type(members).__name__}; "
+                "pass RewardModel.networks"
+            )
+        members = list(members)
         if (discriminator is not None) != spec.has_discriminator or len(members) != spec.members:
             raise InputError(
                 f"a {spec.reward} reward takes {int(spec.has_discriminator)} discriminators and "
                 f"{spec.members} reward models, got {int(discriminator is not None)} and "
                 f"{len(members)}; pass the networks the specification names"
             )
+        for part in members if discriminator is None else [discriminator, *members]:
+            _check_part(part, spec)
         self.spec = spec
         self.discriminator = discriminator
-        self.members = list(members)
+        self.members = members
         self.batch_size = batch_size
         some = discriminator if discriminator is not None else self.members[0]
         self.device = some.head.weight.device
@@ -189,3 +202,17 @@ class LearnedReward:
     def _run(self, network: ResidualCNN, frames: Tensor) -> Tensor:
         network.eval()
         return logits(network, frames, self.arithmetic)
+
+
+def _check_part(part: ResidualCNN, spec: RewardSpec) -> None:
+    """Refuse what is no network of the specification: saved, it could not be loaded."""
+    if not isinstance(part, ResidualCNN):
+        raise InputError(
+            f"a reward is made of networks, got {type(part).__name__}; "
+            "pass Discriminator.network and RewardModel.networks"
+        )
+    if part.config != spec.network:
+        raise InputError(
+            f"every network of a reward must be as its specification says, {spec.network}, got "
+            f"{part.config}; build both from one NetworkConfig"
+        )

@@ -116,7 +116,7 @@ class Choice(NamedTuple):
         return self.risk is nnpnu
 
 
-def choose(name: str, *, prior: str | None = None, failures: bool = False) -> Choice:
+def choose(name: str, *, prior: str | float | None = None, failures: bool = False) -> Choice:
     """Return the risk and the prior of a method with a run's options; refuse contradictions.
 
     Args:
@@ -127,7 +127,7 @@ def choose(name: str, *, prior: str | None = None, failures: bool = False) -> Ch
     method = method_named(name)
     if method.risk in (None, pn):
         return _choose_without_options(name, method, prior, failures)
-    chosen = parse_prior("0.5" if prior is None else prior)
+    chosen = parse_prior(0.5 if prior is None else prior)
     estimator = chosen.estimator if isinstance(chosen, EstimatedPrior) else None
     if estimator == "acc" and not failures:
         raise InputError(
@@ -147,7 +147,9 @@ def choose(name: str, *, prior: str | None = None, failures: bool = False) -> Ch
     return Choice(risk, chosen)
 
 
-def _choose_without_options(name: str, method: Method, prior: str | None, failures: bool) -> Choice:
+def _choose_without_options(
+    name: str, method: Method, prior: str | float | None, failures: bool
+) -> Choice:
     if prior is not None or failures:
         option = "known failures" if prior is None else f"the prior {prior}"
         reason = (

@@ -6,6 +6,7 @@ a 2×2 max-pool and residual blocks; three stages, a ReLU, dropout and one linea
 docs/paper-notes.md says which parts of this the table leaves open.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
@@ -47,16 +48,23 @@ class NetworkConfig:
                 f"frame_channels must be 3 × cameras × stacked frames, got {self.frame_channels}; "
                 "stack RGB frames along the channels"
             )
-        if not self.stage_channels or not all(1 <= c <= MAX_CHANNELS for c in self.stage_channels):
-            raise InputError(
-                f"stage_channels must each lie in [1, {MAX_CHANNELS}], got {self.stage_channels}; "
-                "Table 3 has 16, 32, 32"
-            )
+        self._check_stages()
         if not 0 <= self.stage_blocks <= 64:
             raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout must lie in [0, 1), got {self.dropout}; the paper has 0.5")
         self._check_sides()
+
+    def _check_stages(self) -> None:
+        channels = self.stage_channels
+        listed = isinstance(channels, Sequence) and len(channels) > 0
+        if not listed or not all(isinstance(c, int) and 1 <= c <= MAX_CHANNELS for c in channels):
+            raise InputError(
+                f"stage_channels must each lie in [1, {MAX_CHANNELS}], got {channels}; "
+                "Table 3 has 16, 32, 32"
+            )
+        # A list would make the configuration unhashable, and unequal to the same one saved.
+        object.__setattr__(self, "stage_channels", tuple(channels))
 
     def _check_sides(self) -> None:
         factor = 2 ** len(self.stage_channels)
@@ -157,6 +165,28 @@ class ResidualCNN(nn.Module):
             raise InputError(
                 f"frames must be uint8 or floating point, got {frames.dtype}; cast them"
             )
+
+
+def check_stored(frames: Tensor, name: str = "frames") -> None:
+    """Refuse what is no batch of frames as they are stored, whatever their size.
+
+    Floating point would be ambiguous: the network takes it as [0, 1], a distortion as 0 to 255.
+    """
+    if not isinstance(frames, Tensor):
+        raise InputError(
+            f"{name} must be a tensor (batch, channels, height, width), got "
+            f"{type(frames).__name__}; wrap them in torch.as_tensor"
+        )
+    if frames.dtype != torch.uint8:
+        raise InputError(
+            f"{name} must be uint8 from 0 to 255, got {str(frames.dtype).removeprefix('torch.')}; "
+            "pass them as stored"
+        )
+    if frames.dim() != 4:
+        raise InputError(
+            f"{name} must have shape (batch, channels, height, width), got {tuple(frames.shape)}; "
+            "stack them along a first axis"
+        )
 
 
 def scaled(frames: Tensor) -> Tensor:

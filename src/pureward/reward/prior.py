@@ -7,6 +7,7 @@ carries held-out logits for them, where `needs_scores` says so.
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 from pureward.errors import InputError
@@ -96,17 +97,20 @@ class ReturnPrior:
         return _between(self.start, self.end, (evidence.probe_return - self.low_return) / span)
 
 
-def parse_prior(text: str) -> Prior:
-    """Read a prior as it is written on the command line; the error lists the forms."""
-    kind, *rest = text.split(":")
-    try:
-        return _read(kind, [float(number) for number in rest])
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+def parse_prior(written: str | float) -> Prior:
+    """Read a prior as it is written on the command line, or a number; the error lists the forms."""
+    if isinstance(written, Real):
+        return FixedPrior(value=float(written))
+    if isinstance(written, str):
+        kind, *rest = written.split(":")
+        try:
+            return _read(kind, [float(number) for number in rest])
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
     raise InputError(
         "a prior is written 0.5, linear:START:END, return:START:END:LOW:HIGH, bbe, acc (each "
-        f"also with :FLOOR:CEILING) or vpu, got {text!r}"
+        f"also with :FLOOR:CEILING) or vpu, got {written!r}"
     )
 
 

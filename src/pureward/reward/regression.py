@@ -14,10 +14,15 @@ from torch import Tensor
 
 from pureward.capture import CapturedCall
 from pureward.errors import InputError
-from pureward.reward.annotations import checked_annotations, split_by_episode
+from pureward.reward.annotations import (
+    check_shapes,
+    checked_annotations,
+    finite_rewards,
+    split_by_episode,
+)
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.compose import ensemble_minimum
-from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved
+from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved, usable_device
 from pureward.reward.network import NetworkConfig, ResidualCNN, seeded_network
 from pureward.reward.optimizer import adam, set_rate, trained_tensors
 from pureward.reward.scoring import in_batches
@@ -104,7 +109,7 @@ class RewardModel:
     ) -> None:
         """Build the members, each with its own weights, optimiser and random generator."""
         self.config = config
-        self.device = torch.device(device)
+        self.device = usable_device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         seeds = [seed * config.members + member for member in range(config.members)]
         self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
@@ -154,7 +159,16 @@ class RewardModel:
         )
 
     def update(self, frames: Tensor, rewards: Tensor) -> dict[str, Tensor]:
-        """Take one step of every member on newly annotated frames; metrics are detached."""
+        """Take one step of every member on newly annotated frames; metrics are detached.
+
+        Args:
+            frames: (n, channels, height, width) uint8, on any device.
+            rewards: (n,) finite; rewards on a CUDA device are taken at their word, since looking
+                at them would make the host wait.
+        """
+        check_shapes(self.networks[0], frames, rewards)
+        if not rewards.is_cuda:
+            rewards = finite_rewards(rewards)
         frames = frames.to(self.device, non_blocking=True)
         rewards = rewards.to(self.device, torch.float32)
         self.lowest = torch.minimum(self.lowest, rewards.min())

@@ -43,6 +43,11 @@ def resampled(
             f"an estimate needs {name} logits and their episodes, both of shape (n,) with n ≥ 1, "
             f"got {tuple(logits.shape)} and {tuple(episodes.shape)}; score some frames"
         )
+    if episodes.is_floating_point() or episodes.is_complex():
+        raise InputError(
+            f"episodes of {name} logits must be whole numbers, got "
+            f"{str(episodes.dtype).removeprefix('torch.')}; cast them to int64"
+        )
     trajectory = numbered(episodes)
     by_trajectory = torch.empty(
         (resamples, len(logits)), dtype=torch.float64, device=logits.device

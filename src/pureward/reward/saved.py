@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.files import whole_file, write_json, write_tensors
-from pureward.reward.engine import Arithmetic
+from pureward.reward.engine import Arithmetic, usable_device
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
 
@@ -59,7 +59,7 @@ def load_reward(
         batch_size: frames a pass.
         arithmetic: "auto" for the fastest the device has.
     """
-    place = _device(device)
+    place = usable_device(device)
     folder = _reward_folder(Path(directory))
     spec = _read_spec(folder / CONFIG_FILE)
     weights = _read_weights(folder / WEIGHTS_FILE, _expected_shapes(spec))
@@ -78,18 +78,6 @@ def load_reward(
         batch_size=batch_size,
         arithmetic=arithmetic,
     )
-
-
-def _device(device: torch.device | str) -> torch.device:
-    """The device, if this machine has it."""
-    try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"device {str(device)!r} cannot compute here ({str(error).splitlines()[0]}); use 'cpu'"
-        ) from error
-    return place
 
 
 def _part_names(spec: RewardSpec) -> list[str]:

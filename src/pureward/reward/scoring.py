@@ -7,17 +7,14 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.reward.network import check_stored
 
 
 def in_batches(
     score: Callable[[Tensor], Tensor], frames: Tensor, batch_size: int, device: torch.device
 ) -> Tensor:
-    """Return `score` of all frames, computed batch by batch on the device."""
-    if not isinstance(frames, Tensor):
-        raise InputError(
-            f"frames must be a tensor (batch, channels, height, width), got "
-            f"{type(frames).__name__}; wrap them in torch.as_tensor"
-        )
+    """Return `score` of all frames as stored, computed batch by batch on the device."""
+    check_stored(frames)
     if batch_size < 1:
         raise InputError(f"batch_size must be at least 1, got {batch_size}; 1024 suits a GPU")
     if frames.shape[0] == 0:
