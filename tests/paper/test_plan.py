@@ -65,6 +65,11 @@ def test_every_figure_can_be_planned_for_every_task(name, task, tmp_path):
         assert {len(paths) for paths in made.runs.values()} == {2}
 
 
+def test_a_task_that_is_named_twice_is_drawn_once(tmp_path):
+    once, twice = (plan("overfitting", tmp_path, tasks=("reach",) * n) for n in (1, 2))
+    assert twice == once
+
+
 def test_settings_of_a_figure_are_settings_of_a_run():
     named = {key for figure in FIGURES.values() for v in figure.variants for key in v.settings}
     assert named <= set(flat(to_json(RunConfig())))
