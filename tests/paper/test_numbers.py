@@ -1,6 +1,7 @@
 """Tables, claims and pictures of runs whose numbers were written by hand."""
 
 import json
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -10,7 +11,7 @@ from pureward.history import read_history
 from pureward.paper.draw import DRAW
 from pureward.paper.figure import Claim, Rule
 from pureward.paper.figures import FIGURES
-from pureward.paper.numbers import Group, Results
+from pureward.paper.numbers import Episodes, Group, Results, UnmeasuredError
 from pureward.paper.rules import (
     ahead,
     calls,
@@ -54,8 +55,11 @@ def lines(tmp_path):
     def made(finals: dict[str, list[float]], *, watched=None, **kinds: dict[str, dict]) -> Results:
         extra = [kinds.get(kind, {}) for kind in ("probe", "train", "evaluated")]
         groups = [group(k, v, *(kind.get(k, {}) for kind in extra)) for k, v in finals.items()]
-        told = {("lift", name): np.array(value) for name, value in (watched or {}).items()}
-        return Results(groups=groups, watched=told)
+        if watched is None:
+            return Results(groups=groups)
+        paid = {name: np.array(returns) for name, returns in watched.items()}
+        seen = Episodes(returns=paid, seeds=["seed-3"], planned=5)
+        return Results(groups=groups, watched={"lift": seen})
 
     return made
 
@@ -192,7 +196,18 @@ def test_delusion_on_watched_episodes(lines):
     honest = paid | {"prl": [30.0, 42.0]}
     assert outcome(deluded(), lines(finals, watched=honest)) == "does not hold"
     assert outcome(less_deluded(), lines(finals, watched=honest)) == "does not hold"
-    assert outcome(deluded(), lines(finals)) == "not measured"
+    for rule in (deluded(), less_deluded()):
+        finding = rule.ask(lines(finals, watched=paid), "lift")
+        assert finding.told.endswith(" over 2 episodes of 1 of 5 seeds (seed-3)")
+
+
+def test_what_watched_episodes_lack_is_told(lines):
+    claim = Claim("", ("lift",), deluded())
+    bare = claim.judge(lines({"prl": [30.0], "nn-purl": [60.0]}), "lift")
+    assert bare.outcome == "not measured"
+    assert "no seed has the `reward/` of prl and of nn-purl and the `snapshots/`" in bare.told
+    alone = claim.judge(lines({"prl": [30.0]}), "lift")
+    assert (alone.outcome, alone.told) == ("not measured", "nobody has measured nn-purl on lift")
 
 
 @pytest.mark.parametrize("name", [name for name, f in FIGURES.items() if f.picture in DRAW])
@@ -218,6 +233,60 @@ def test_every_figure_is_drawn_and_judged(name, lines, tmp_path):
     found = judged(figure, results)
     assert len(found) == len(figure.claims_for("lift")) > 0
     assert "not measured" not in {row["outcome"] for row in found}
+
+
+def bounds(axis) -> list[float]:
+    heights = [y for line in axis.lines for y in line.get_ydata()]
+    return [min(heights), max(heights)]
+
+
+@pytest.fixture
+def no_scene(monkeypatch):
+    """Pictures of the gap without a simulator."""
+    monkeypatch.setattr("pureward.paper.draw._scene", lambda *_: np.zeros((2, 2, 3)))
+
+
+def test_panels_of_the_gap_have_one_scale_that_holds_both(lines, no_scene):
+    canvas = DRAW["gap"](lines({"gail": [300.0], "prl": [-50.0]}))
+    low, high = canvas.axes[2:]
+    assert low.get_ylim() == high.get_ylim()
+    bottom, top = low.get_ylim()
+    assert (bottom, top) == pytest.approx((-57.0, 312.0))
+    assert bounds(low) == [60.0, 300.0]
+    assert bounds(high) == [-50.0, 90.0]
+
+
+def test_the_gap_has_no_panel_of_methods_that_were_not_run(lines, no_scene):
+    canvas = DRAW["gap"](lines({"prl": [50.0], "nn-purl": [70.0]}))
+    assert [axis.get_title() for axis in canvas.axes[2:]] == ["lift: from annotations"]
+    assert canvas.axes[2].get_ylabel() == "true return, greedy"
+
+
+def test_a_gap_without_any_return_is_not_drawn(lines, no_scene):
+    results = lines({"gail": [1.0], "prl": [1.0]}, train={"gail": {"risk": 1.0}})
+    for group in results.groups:
+        group.runs[0].rows[:] = [row for row in group.runs[0].rows if row["kind"] == "train"]
+    with pytest.raises(UnmeasuredError, match="any return on lift"):
+        DRAW["gap"](results)
+
+
+@pytest.mark.parametrize("picture", ["prior", "error"])
+def test_the_expert_beside_a_sweep_is_named_and_one_seed_has_no_interval(lines, picture):
+    results = lines({"nn-purl, η 0.1": [60.0], "nn-purl, η 0.5": [50.0, 40.0]})
+    policy = DRAW[picture](results).axes[1]
+    assert [text.get_text() for text in policy.get_legend().get_texts()] == ["best annotated"]
+    one, two = policy.containers[0][2][0].get_segments()
+    assert len(one) == 0
+    assert np.ptp(two[:, 1]) > 0
+
+
+def test_a_sweep_that_has_measured_nothing_is_drawn_empty(lines):
+    results = lines({"nn-pugail, η 0.1": [60.0]}, train={"nn-pugail, η 0.1": {"risk": 1.0}})
+    run = results.groups[0].runs[0]
+    run.rows[:] = [row for row in run.rows if row["kind"] == "train"]
+    bare = Results(groups=[replace(results.groups[0], runs=[replace(run, expert=None)])])
+    for picture in ("prior", "error"):
+        assert DRAW[picture](bare).axes[1].get_legend() is None
 
 
 def test_points_stand_at_means_with_their_intervals(lines):

@@ -183,9 +183,9 @@ def deluded() -> Rule:
     """prl promises its own policy more than the truth keeps."""
 
     def ask(results: Results, task: str) -> Finding:
-        watched = [_watched(results, task, name) for name in ("true", "prl")]
-        true, promised = (float(returns.mean()) for returns in watched)
-        numbers = f"{promised:.1f} for {true:.1f} over {len(watched[0])} episodes"
+        episodes = results.episodes(task)
+        true, promised = (float(episodes.returns[name].mean()) for name in ("true", "prl"))
+        numbers = f"{promised:.1f} for {true:.1f} over {episodes.told()}"
         expert = results.group(task, "prl").runs[0].expert
         if expert is None:
             raise UnmeasuredError(f"an expert's return on {task}")
@@ -202,21 +202,17 @@ def less_deluded() -> Rule:
     """nn-purl is nearer to the truth than prl where prl is exploited."""
 
     def ask(results: Results, task: str) -> Finding:
-        true, prl, purl = (_watched(results, task, name) for name in ("true", "prl", "nn-purl"))
-        off = {name: float(abs(r - true).mean()) for name, r in (("prl", prl), ("nn-purl", purl))}
-        return _decided(off["nn-purl"] < off["prl"], f"off by {_listed(off)}")
+        episodes = results.episodes(task)
+        paid, true = episodes.returns, episodes.returns["true"]
+        off = {name: float(abs(paid[name] - true).mean()) for name in ("prl", "nn-purl")}
+        told = f"off by {_listed(off)} over {episodes.told()}"
+        return _decided(off["nn-purl"] < off["prl"], told)
 
     return Rule(
         says="on the same episodes what nn-purl pays is off the true return by less than what prl "
         "does, on average",
         ask=ask,
     )
-
-
-def _watched(results: Results, task: str, name: str) -> np.ndarray:
-    if (task, name) not in results.watched:
-        raise UnmeasuredError(f"{name} returns of watched episodes on {task}")
-    return results.watched[task, name]
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
