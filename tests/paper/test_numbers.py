@@ -155,14 +155,54 @@ def test_seeds_that_are_best_at_other_times_do_not_fall_together(lines):
     assert outcome(falls("pnrl"), results) == "does not hold"
 
 
-def test_the_best_of_a_sweep_needs_all_of_it(lines):
-    sweep = {f"nn-purl, η {eta}": [final] for eta, final in (("0.1", 20.0), ("0.5", 80.0))}
-    errors = {"nn-purl, η 0.1": {"reward_error": -40.0}, "nn-purl, η 0.5": {"reward_error": 9.0}}
-    results, all_of = lines(sweep, evaluated=errors), tuple(sweep)
-    for rule in (most_return, least_error):
-        assert outcome(rule("nn-purl, η 0.5", all_of), results) == "holds"
-        assert outcome(rule("nn-purl, η 0.1", all_of), results) == "does not hold"
-        assert outcome(rule("nn-purl, η 0.5", (*all_of, "prl")), results) == "not measured"
+LOW, MIDDLE, HIGH = SWEEP = tuple(f"nn-purl, η {eta}" for eta in ("0.1", "0.5", "0.9"))
+
+
+@pytest.fixture
+def swept(lines):
+    """A sweep of three, by the values of its seeds, as the return or as the size of the error."""
+
+    def made(rule, low: list[float], middle: list[float], high: list[float]) -> Results:
+        values = dict(zip(SWEEP, (low, middle, high), strict=True))
+        results = lines(values)
+        if rule is least_error:
+            # The larger the value the smaller the error, to either side.
+            for label, group in zip(SWEEP, results.groups, strict=True):
+                for value, run in zip(values[label], group.runs, strict=True):
+                    sign = -1 if value % 2 else 1
+                    for row in run.rows:
+                        row["reward_error"] = sign * (100.0 - value)
+        return results
+
+    return made
+
+
+@pytest.mark.parametrize("rule", [most_return, least_error])
+def test_the_best_of_a_sweep_is_ahead_of_each_other_line(swept, rule):
+    apart = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0, 41.0])
+    assert outcome(rule(MIDDLE, SWEEP), apart) == "holds"
+    assert outcome(rule(LOW, SWEEP), apart) == "does not hold"
+    assert outcome(rule(HIGH, SWEEP), apart) == "does not hold"
+    assert rule(HIGH, SWEEP).ask(apart, "lift").told.endswith(f"; better: {MIDDLE}")
+
+
+@pytest.mark.parametrize("rule", [most_return, least_error])
+@pytest.mark.parametrize("middle", [[80.0, 83.0], [60.0, 61.0]])
+def test_one_rival_that_is_near_makes_a_sweep_too_close_to_call(swept, rule, middle):
+    near = swept(rule, [20.0, 23.0], middle, [40.0, 85.0])
+    finding = rule(MIDDLE, SWEEP).ask(near, "lift")
+    assert finding.outcome == "too close to call"
+    assert finding.told.endswith(f"; too near to it: {HIGH}")
+
+
+@pytest.mark.parametrize("rule", [most_return, least_error])
+def test_the_best_of_a_sweep_needs_all_of_it_and_two_seeds(swept, rule):
+    one = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0])
+    finding = rule(MIDDLE, SWEEP).ask(one, "lift")
+    assert finding.outcome == "not measured"
+    assert finding.told.endswith("; it takes two seeds of each")
+    two = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0, 41.0])
+    assert outcome(rule(MIDDLE, (*SWEEP, "prl")), two) == "not measured"
 
 
 def test_the_sign_of_an_error_takes_seeds(lines):
