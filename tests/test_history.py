@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pureward.errors import InputError
-from pureward.history import read_histories, read_history
+from pureward.history import against_demonstrations, read_histories, read_history
 from synthetic import course, write_card, write_run
 
 
@@ -15,6 +15,17 @@ def test_returns_to_measure_against_come_from_the_card(tmp_path):
         run = read_history(write_run(tmp_path / method, method, course(50.0), data=data))
         assert (run.expert, run.failure) == (90.0, 10.0)
         assert run.verdict().numbers["share_of_expert"] == pytest.approx((50 - 10) / (90 - 10))
+
+
+def test_a_run_can_be_held_against_other_demonstrations(tmp_path):
+    own = write_card(tmp_path / "own", train=95.0, failure=5.0)
+    run = read_history(write_run(tmp_path / "run", "prl", course(50.0), data=own))
+    assert (run.expert, run.expert_label) == (95.0, "best annotated")
+    write_card(tmp_path / "other", train=90.0, failure=10.0)
+    held = against_demonstrations(run, tmp_path / "other")
+    assert (held.expert, held.expert_label, held.failure) == (90.0, "expert", 10.0)
+    without = against_demonstrations(run, tmp_path / "nowhere")
+    assert (without.expert, without.failure) == (None, None)
 
 
 def test_the_expert_of_annotated_episodes_is_the_best_of_them(tmp_path):
@@ -34,6 +45,7 @@ def test_the_expert_of_annotated_episodes_is_the_best_of_them(tmp_path):
         '{"splits": 3}',
         '{"splits": {"train": 3}}',
         '{"splits": {"train": {"return_mean": "90"}, "failure": {"return_mean": null}}}',
+        '{"splits": {"train": {"return_mean": NaN}, "failure": {"return_mean": -Infinity}}}',
         "[" * 100_000,
     ],
 )
@@ -73,6 +85,13 @@ def test_folders_that_are_no_runs_are_refused(tmp_path, config, sentence):
         (tmp_path / "config.json").write_text(config)
     with pytest.raises(InputError, match=sentence):
         read_history(tmp_path)
+
+
+def test_a_run_of_several_names_is_read_once(tmp_path):
+    one, two = (write_run(tmp_path / name, "gail", course(1.0)) for name in ("one", "two"))
+    (tmp_path / "link").symlink_to(one)
+    runs = read_histories([one, two, one, tmp_path / "link", tmp_path / "two" / ".." / "one"])
+    assert [run.path for run in runs] == [one, two]
 
 
 def test_no_run_at_all_is_refused():

@@ -67,6 +67,12 @@ def test_a_line_for_each_method_and_a_dashed_one_for_the_expert(runs):
     assert axis.get_ylim()[1] < 100, "the axis is held to what was measured, not to the band"
 
 
+def test_the_best_annotated_episode_is_called_so(tmp_path):
+    data = write_card(tmp_path / "data", train=90.0, failure=10.0)
+    run = write_run(tmp_path / "p", "prl", course(40.0), data=data)
+    assert set(drawn(curves([read_history(run)]).axes[0])) == {"prl", "best annotated"}
+
+
 def test_seconds_on_the_axis(runs):
     (axis,) = curves(runs, by="seconds").axes
     assert drawn(axis)["nn-pugail"][-1].tolist() == [10.0, 80.0]
@@ -84,6 +90,24 @@ def test_success_has_a_panel_for_each_method_and_a_line_for_each_source(runs):
     got = drawn(figure.axes[1])
     assert set(got) == {"trained on", "held out", "agent (replay)"}
     assert got["held out"][:, 1].tolist() == [0.5] * 5
+
+
+def test_shares_have_a_band_of_three_seeds_on_and_none_beyond_0_and_1(tmp_path):
+    spread = [{"success/train": share, "success/replay": 0.5} for share in (1.0, 0.6, 0.95)]
+    runs = read_histories(
+        [
+            write_run(tmp_path / str(n), "gail", course(10.0, probe=probe), seed=n)
+            for n, probe in enumerate(spread)
+        ]
+    )
+    (two,) = curves(runs[:2], metric="success").axes
+    assert not two.collections
+    assert len(two.get_lines()) == 6, "the means, and both seeds of each"
+    (three,) = curves(runs, metric="success").axes
+    train, replay = (band.get_datalim(three.transData).intervaly for band in three.collections)
+    assert train[0] < 0.6
+    assert train[1] == 1.0
+    assert replay.tolist() == [0.5, 0.5]
 
 
 def test_prior_has_a_panel_with_what_was_used_estimated_and_true(tmp_path):
@@ -150,6 +174,19 @@ def test_what_was_not_measured_is_told(runs, tmp_path):
     bare = read_history(write_run(tmp_path / "b", "prl", course(1.0)))
     with pytest.raises(InputError, match="has probed P\\(success\\)"):
         curves([bare], metric="success")
+
+
+def test_shares_that_are_no_numbers_were_not_measured(tmp_path):
+    spoiled = {"success/train": float("nan"), "success/held_out": float("nan")}
+    run = read_history(write_run(tmp_path / "r", "gail", course(1.0, probe=spoiled)))
+    with pytest.raises(InputError, match="has probed P\\(success\\)"):
+        curves([run], metric="success")
+
+
+def test_panels_without_a_line_have_no_legend(tmp_path):
+    rows = [{"kind": "eval", "step": 1, "return": 2.0}]  # no seconds
+    (axis,) = curves([read_history(write_run(tmp_path / "r", "gail", rows))], by="seconds").axes
+    assert not drawn(axis)
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf"])

@@ -2,8 +2,10 @@
 """A run read back: its settings, what it measured, and the returns to measure it against."""
 
 import json
+import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ class History:
     """The lines of metrics.jsonl."""
     expert: float | None
     """Return of the best behaviour in the run's data, where its card says so."""
+    expert_label: str = "expert"
+    """Whose return that is, for pictures: of an expert, or of the best annotated episode."""
     failure: float | None
     """Mean return of the failures in it, where there are any."""
     demonstrated: float | None = None
@@ -70,10 +74,24 @@ def read_history(run: Path) -> History:
 
 
 def read_histories(runs: Sequence[Path]) -> list[History]:
-    """Read several run directories."""
+    """Read several run directories, each once, by whatever names it is given."""
     if not runs:
         raise InputError("at least one run directory is needed, got none; name some")
-    return [read_history(run) for run in runs]
+    named: dict[str, Path] = {}
+    for run in runs:
+        named.setdefault(os.path.realpath(run), run)
+    return [read_history(run) for run in named.values()]
+
+
+def against_demonstrations(run: History, folder: Path) -> History:
+    """The same run, held against the expert of a dataset, whatever it learned from."""
+    splits = _card_splits(str(folder))
+    return replace(
+        run,
+        expert=_number(splits, "train", "return_mean"),
+        expert_label="expert",
+        failure=_number(splits, "failure", "return_mean"),
+    )
 
 
 def _read_settings(directory: RunDirectory) -> dict[str, Any]:
@@ -91,13 +109,17 @@ def _read_settings(directory: RunDirectory) -> dict[str, Any]:
     return config
 
 
-def _references(config: dict[str, Any]) -> dict[str, float | None]:
+def _references(config: dict[str, Any]) -> dict[str, Any]:
     """What to hold a run against, from the card of the data that was learned from."""
-    for setting, best in (("demonstrations", "return_mean"), ("annotations", "return_max")):
+    for setting, best, label in (
+        ("demonstrations", "return_mean", "expert"),
+        ("annotations", "return_max", "best annotated"),
+    ):
         splits = _card_splits(config.get(setting))
         if splits:
             return {
                 "expert": _number(splits, "train", best),
+                "expert_label": label,
                 "failure": _number(splits, "failure", "return_mean"),
                 "demonstrated": _number(splits, "train", "success_share"),
             }
@@ -115,7 +137,9 @@ def _card_splits(folder: Any) -> dict[str, Any]:
 def _number(splits: dict[str, Any], split: str, name: str) -> float | None:
     """A number that a card tells of a split, or None."""
     told = splits.get(split)
-    return told[name] if isinstance(told, dict) and _numbers(told, name) else None
+    if not isinstance(told, dict) or not _numbers(told, name):
+        return None
+    return told[name] if abs(told[name]) < math.inf else None
 
 
 def _numbers(values: dict[str, Any], *names: str) -> bool:

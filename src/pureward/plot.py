@@ -33,6 +33,7 @@ _SOURCES = {
 _USED, _ESTIMATED, _TRUE = "tab:blue", "tab:orange", "black"
 _PANEL = (4.2, 3.2)  # inches
 _STYLES = ("-", "--", ":", "-.")  # of lines of one method, which share its colour
+_ENOUGH = 3  # seeds from which on the interval of a share is narrower than all shares there are
 _LONG = 32  # letters of a label that leave no room for another beside it
 
 
@@ -79,7 +80,7 @@ def draw_lines(
     styles = {method: iter(cycle(_STYLES)) for method in _COLOURS}
     for line in lines(runs):
         label, style = line.label + _seeds(line), next(styles[line.method])
-        _draw(axis, _courses(line, kind, name, by), label, _COLOURS[line.method], style=style)
+        _draw(axis, _known(line, kind, name, by), label, _COLOURS[line.method], style=style)
     if name == "return":
         draw_expert(axis, runs)
     _dress(axis, title, by)
@@ -91,6 +92,8 @@ def add_legend(figure: Figure) -> None:
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
+    if not named:
+        return
     figure.legend(
         list(named.values()),
         list(named),
@@ -102,7 +105,11 @@ def add_legend(figure: Figure) -> None:
 
 
 def _success_panels(runs: Sequence[History], by: By) -> Figure:
-    drawn = [line for line in lines(runs) if _course_names(line.runs, "probe", "success/")]
+    drawn = [
+        line
+        for line in lines(runs)
+        if any(_known(line, "probe", f"success/{source}", by) for source in _SOURCES)
+    ]
     if not drawn:
         raise InputError(
             "none of these runs has probed P(success); methods with a discriminator do, "
@@ -111,7 +118,9 @@ def _success_panels(runs: Sequence[History], by: By) -> Figure:
     figure, axes = _panels(drawn, by)
     for axis, line in zip(axes, drawn, strict=True):
         for source, (label, colour) in _SOURCES.items():
-            _draw(axis, _courses(line, "probe", f"success/{source}", by), label, colour)
+            courses = _known(line, "probe", f"success/{source}", by)
+            banded = len(courses) >= _ENOUGH
+            _draw(axis, courses, label, colour, banded=banded, limits=(0.0, 1.0))
     axes[0].set_ylabel("P(success)")
     add_legend(figure)
     return figure
@@ -130,10 +139,10 @@ def _prior_panels(runs: Sequence[History], by: By) -> Figure:
         )
     figure, axes = _panels(drawn, by)
     for axis, line in zip(axes, drawn, strict=True):
-        estimates = _courses(line, "train", "prior/value", by)
-        truth = [true_course(run, _column(by)) for run in line.runs]
+        estimates = _known(line, "train", "prior/value", by)
+        truth = _measured([true_course(run, _column(by)) for run in line.runs])
         # Bands are the estimates' own here: one over seeds as well could not be told from them.
-        _draw(axis, _courses(line, "train", "prior", by), "η used", _USED, banded=False)
+        _draw(axis, _known(line, "train", "prior", by), "η used", _USED, banded=False)
         _draw(axis, estimates, "η̂ and its interval", _ESTIMATED, banded=False)
         _draw(axis, truth, "η by the simulator", _TRUE, style="--", banded=False)
         for run in line.runs:
@@ -168,8 +177,13 @@ def _column(by: By) -> str:
     return "step" if by == "steps" else "seconds"
 
 
-def _courses(line: Line, kind: str, name: str, by: By) -> list[np.ndarray]:
-    return [run.series(kind, name, _column(by)) for run in line.runs]
+def _known(line: Line, kind: str, name: str, by: By) -> list[np.ndarray]:
+    """Courses of the runs that have measured it."""
+    return _measured([run.series(kind, name, _column(by)) for run in line.runs])
+
+
+def _measured(courses: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [course for course in courses if len(course)]
 
 
 def _draw(
@@ -180,9 +194,9 @@ def _draw(
     *,
     style: str = "-",
     banded: bool = True,
+    limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> None:
-    """One mean with its band, and thinly the runs that have measured it."""
-    courses = [course for course in courses if len(course)]
+    """One mean with its band, within limits, and thinly the runs that have measured it."""
     if not courses:
         return
     one = band(courses)
@@ -193,7 +207,8 @@ def _draw(
     for course in courses:
         axis.plot(course[:, 0], course[:, 1], color=colour, linewidth=0.6, alpha=0.5)
     if banded:
-        low, high = one.mean - one.half_width, one.mean + one.half_width
+        ends = (one.mean - one.half_width, one.mean + one.half_width)
+        low, high = (np.clip(end, *limits) for end in ends)
         axis.fill_between(one.at, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
@@ -202,12 +217,8 @@ def _seeds(line: Line) -> str:
 
 
 def draw_expert(axis: Axes, runs: Sequence[History]) -> None:
-    """Draw a dashed line for each return that the runs' data was made with."""
-    known = {
-        (run.expert, "expert" if run.config.get("demonstrations") else "best annotated")
-        for run in runs
-        if run.expert is not None
-    }
+    """Draw a dashed line for each return that the runs are held against."""
+    known = {(run.expert, run.expert_label) for run in runs if run.expert is not None}
     for (value, label), style in zip(sorted(known), ("--", ":", "-."), strict=False):
         axis.axhline(value, color="0.3", linestyle=style, linewidth=1, label=label)
 

@@ -1,5 +1,6 @@
 """A figure and a study that take seconds, for tests of what goes on around them."""
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,9 @@ from pureward.paper.plan import Plan, make_plan
 from pureward.paper.rules import ahead
 from pureward.paper.tasks import Study
 from pureward.run.config import RunConfig
+from pureward.run.config_file import to_json
+from pureward.work.training import Training
+from synthetic import course, write_card
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "run"))
 from tiny import SMALL, SMALL_REWARD
@@ -67,3 +71,27 @@ SMALL_FIGURE = Figure(
 def small_plan(out: Path, study: Study = STUDY, figure: Figure = SMALL_FIGURE, **rest) -> Plan:
     settings = {"seeds": 1, "device": "cpu", "studies": {"reach": study}} | rest
     return make_plan(figure, out=out, **settings)
+
+
+def written_plan(out: Path, figure: Figure = SMALL_FIGURE, **rest) -> Plan:
+    """A plan whose data is a card and whose runs are settings, metrics and the word "finished"."""
+    for name in ("demonstrations", "annotations"):
+        if not (out / "reach" / name).exists():
+            write_card(out / "reach" / name, train=90.0, failure=10.0)
+    plan = small_plan(out, figure=figure, tasks=("reach",), **rest)
+    for step in plan.steps:
+        if isinstance(step, Training) and not step.out.exists():
+            write_finished(step)
+    return plan
+
+
+def write_finished(step: Training) -> None:
+    step.out.mkdir(parents=True)
+    rows = course(50.0 + 10 * step.config.seed, steps=step.config.env_steps)
+    (step.out / "config.json").write_text(json.dumps(to_json(step.config)))
+    (step.out / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_status(step, state="finished", env_steps=step.config.env_steps)
+
+
+def write_status(step: Training, **status) -> None:
+    (step.out / "status.json").write_text(json.dumps(status))

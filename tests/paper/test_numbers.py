@@ -1,6 +1,7 @@
 """Tables, claims and pictures of runs whose numbers were written by hand."""
 
 import json
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -10,7 +11,7 @@ from pureward.history import read_history
 from pureward.paper.draw import DRAW
 from pureward.paper.figure import Claim, Rule
 from pureward.paper.figures import FIGURES
-from pureward.paper.numbers import Group, Results
+from pureward.paper.numbers import Episodes, Group, Results, UnmeasuredError
 from pureward.paper.rules import (
     ahead,
     calls,
@@ -54,8 +55,11 @@ def lines(tmp_path):
     def made(finals: dict[str, list[float]], *, watched=None, **kinds: dict[str, dict]) -> Results:
         extra = [kinds.get(kind, {}) for kind in ("probe", "train", "evaluated")]
         groups = [group(k, v, *(kind.get(k, {}) for kind in extra)) for k, v in finals.items()]
-        told = {("lift", name): np.array(value) for name, value in (watched or {}).items()}
-        return Results(groups=groups, watched=told)
+        if watched is None:
+            return Results(groups=groups)
+        paid = {name: np.array(returns) for name, returns in watched.items()}
+        seen = Episodes(returns=paid, seeds=["seed-3"], planned=5)
+        return Results(groups=groups, watched={"lift": seen})
 
     return made
 
@@ -151,14 +155,54 @@ def test_seeds_that_are_best_at_other_times_do_not_fall_together(lines):
     assert outcome(falls("pnrl"), results) == "does not hold"
 
 
-def test_the_best_of_a_sweep_needs_all_of_it(lines):
-    sweep = {f"nn-purl, η {eta}": [final] for eta, final in (("0.1", 20.0), ("0.5", 80.0))}
-    errors = {"nn-purl, η 0.1": {"reward_error": -40.0}, "nn-purl, η 0.5": {"reward_error": 9.0}}
-    results, all_of = lines(sweep, evaluated=errors), tuple(sweep)
-    for rule in (most_return, least_error):
-        assert outcome(rule("nn-purl, η 0.5", all_of), results) == "holds"
-        assert outcome(rule("nn-purl, η 0.1", all_of), results) == "does not hold"
-        assert outcome(rule("nn-purl, η 0.5", (*all_of, "prl")), results) == "not measured"
+LOW, MIDDLE, HIGH = SWEEP = tuple(f"nn-purl, η {eta}" for eta in ("0.1", "0.5", "0.9"))
+
+
+@pytest.fixture
+def swept(lines):
+    """A sweep of three, by the values of its seeds, as the return or as the size of the error."""
+
+    def made(rule, low: list[float], middle: list[float], high: list[float]) -> Results:
+        values = dict(zip(SWEEP, (low, middle, high), strict=True))
+        results = lines(values)
+        if rule is least_error:
+            # The larger the value the smaller the error, to either side.
+            for label, group in zip(SWEEP, results.groups, strict=True):
+                for value, run in zip(values[label], group.runs, strict=True):
+                    sign = -1 if value % 2 else 1
+                    for row in run.rows:
+                        row["reward_error"] = sign * (100.0 - value)
+        return results
+
+    return made
+
+
+@pytest.mark.parametrize("rule", [most_return, least_error])
+def test_the_best_of_a_sweep_is_ahead_of_each_other_line(swept, rule):
+    apart = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0, 41.0])
+    assert outcome(rule(MIDDLE, SWEEP), apart) == "holds"
+    assert outcome(rule(LOW, SWEEP), apart) == "does not hold"
+    assert outcome(rule(HIGH, SWEEP), apart) == "does not hold"
+    assert rule(HIGH, SWEEP).ask(apart, "lift").told.endswith(f"; better: {MIDDLE}")
+
+
+@pytest.mark.parametrize("rule", [most_return, least_error])
+@pytest.mark.parametrize("middle", [[80.0, 83.0], [60.0, 61.0]])
+def test_one_rival_that_is_near_makes_a_sweep_too_close_to_call(swept, rule, middle):
+    near = swept(rule, [20.0, 23.0], middle, [40.0, 85.0])
+    finding = rule(MIDDLE, SWEEP).ask(near, "lift")
+    assert finding.outcome == "too close to call"
+    assert finding.told.endswith(f"; too near to it: {HIGH}")
+
+
+@pytest.mark.parametrize("rule", [most_return, least_error])
+def test_the_best_of_a_sweep_needs_all_of_it_and_two_seeds(swept, rule):
+    one = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0])
+    finding = rule(MIDDLE, SWEEP).ask(one, "lift")
+    assert finding.outcome == "not measured"
+    assert finding.told.endswith("; it takes two seeds of each")
+    two = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0, 41.0])
+    assert outcome(rule(MIDDLE, (*SWEEP, "prl")), two) == "not measured"
 
 
 def test_the_sign_of_an_error_takes_seeds(lines):
@@ -192,7 +236,18 @@ def test_delusion_on_watched_episodes(lines):
     honest = paid | {"prl": [30.0, 42.0]}
     assert outcome(deluded(), lines(finals, watched=honest)) == "does not hold"
     assert outcome(less_deluded(), lines(finals, watched=honest)) == "does not hold"
-    assert outcome(deluded(), lines(finals)) == "not measured"
+    for rule in (deluded(), less_deluded()):
+        finding = rule.ask(lines(finals, watched=paid), "lift")
+        assert finding.told.endswith(" over 2 episodes of 1 of 5 seeds (seed-3)")
+
+
+def test_what_watched_episodes_lack_is_told(lines):
+    claim = Claim("", ("lift",), deluded())
+    bare = claim.judge(lines({"prl": [30.0], "nn-purl": [60.0]}), "lift")
+    assert bare.outcome == "not measured"
+    assert "no seed has the `reward/` of prl and of nn-purl and the `snapshots/`" in bare.told
+    alone = claim.judge(lines({"prl": [30.0]}), "lift")
+    assert (alone.outcome, alone.told) == ("not measured", "nobody has measured nn-purl on lift")
 
 
 @pytest.mark.parametrize("name", [name for name, f in FIGURES.items() if f.picture in DRAW])
@@ -218,6 +273,60 @@ def test_every_figure_is_drawn_and_judged(name, lines, tmp_path):
     found = judged(figure, results)
     assert len(found) == len(figure.claims_for("lift")) > 0
     assert "not measured" not in {row["outcome"] for row in found}
+
+
+def bounds(axis) -> list[float]:
+    heights = [y for line in axis.lines for y in line.get_ydata()]
+    return [min(heights), max(heights)]
+
+
+@pytest.fixture
+def no_scene(monkeypatch):
+    """Pictures of the gap without a simulator."""
+    monkeypatch.setattr("pureward.paper.draw._scene", lambda *_: np.zeros((2, 2, 3)))
+
+
+def test_panels_of_the_gap_have_one_scale_that_holds_both(lines, no_scene):
+    canvas = DRAW["gap"](lines({"gail": [300.0], "prl": [-50.0]}))
+    low, high = canvas.axes[2:]
+    assert low.get_ylim() == high.get_ylim()
+    bottom, top = low.get_ylim()
+    assert (bottom, top) == pytest.approx((-57.0, 312.0))
+    assert bounds(low) == [60.0, 300.0]
+    assert bounds(high) == [-50.0, 90.0]
+
+
+def test_the_gap_has_no_panel_of_methods_that_were_not_run(lines, no_scene):
+    canvas = DRAW["gap"](lines({"prl": [50.0], "nn-purl": [70.0]}))
+    assert [axis.get_title() for axis in canvas.axes[2:]] == ["lift: from annotations"]
+    assert canvas.axes[2].get_ylabel() == "true return, greedy"
+
+
+def test_a_gap_without_any_return_is_not_drawn(lines, no_scene):
+    results = lines({"gail": [1.0], "prl": [1.0]}, train={"gail": {"risk": 1.0}})
+    for group in results.groups:
+        group.runs[0].rows[:] = [row for row in group.runs[0].rows if row["kind"] == "train"]
+    with pytest.raises(UnmeasuredError, match="any return on lift"):
+        DRAW["gap"](results)
+
+
+@pytest.mark.parametrize("picture", ["prior", "error"])
+def test_the_expert_beside_a_sweep_is_named_and_one_seed_has_no_interval(lines, picture):
+    results = lines({"nn-purl, η 0.1": [60.0], "nn-purl, η 0.5": [50.0, 40.0]})
+    policy = DRAW[picture](results).axes[1]
+    assert [text.get_text() for text in policy.get_legend().get_texts()] == ["best annotated"]
+    one, two = policy.containers[0][2][0].get_segments()
+    assert len(one) == 0
+    assert np.ptp(two[:, 1]) > 0
+
+
+def test_a_sweep_that_has_measured_nothing_is_drawn_empty(lines):
+    results = lines({"nn-pugail, η 0.1": [60.0]}, train={"nn-pugail, η 0.1": {"risk": 1.0}})
+    run = results.groups[0].runs[0]
+    run.rows[:] = [row for row in run.rows if row["kind"] == "train"]
+    bare = Results(groups=[replace(results.groups[0], runs=[replace(run, expert=None)])])
+    for picture in ("prior", "error"):
+        assert DRAW[picture](bare).axes[1].get_legend() is None
 
 
 def test_points_stand_at_means_with_their_intervals(lines):

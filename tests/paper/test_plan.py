@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,13 @@ from pureward.paper.plan import make_plan
 from pureward.paper.sweep import Budget, carry_out, local_executor
 from pureward.run.config import RunConfig
 from pureward.run.config_file import flat, to_json
+from pureward.run.directory import RunDirectory
 from pureward.run.presets import preset
 from pureward.work.processes import LocalProcesses
 from pureward.work.training import Training
+
+sys.path.insert(0, str(Path(__file__).parent))
+from small import written_plan
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 
@@ -63,6 +68,11 @@ def test_every_figure_can_be_planned_for_every_task(name, task, tmp_path):
         made = plan(name, tmp_path, tasks=(task,), seeds=2)
         assert len(made.runs) == len(figure.variants)
         assert {len(paths) for paths in made.runs.values()} == {2}
+
+
+def test_a_task_that_is_named_twice_is_drawn_once(tmp_path):
+    once, twice = (plan("overfitting", tmp_path, tasks=("reach",) * n) for n in (1, 2))
+    assert twice == once
 
 
 def test_settings_of_a_figure_are_settings_of_a_run():
@@ -138,6 +148,48 @@ def test_time_is_told_where_it_was_measured(tmp_path, monkeypatch):
     assert listed.count("3 min") == 3  # two runs, and both beside each other
     assert "1 of unknown length" in listed
     assert "MPS" not in listed
+
+
+def test_steps_that_wait_for_each_other_are_not_beside_each_other(tmp_path, monkeypatch):
+    made = plan("overfitting", tmp_path)
+    expert = made.steps[0]
+    assert isinstance(expert, Training)
+    rates = {
+        ("reach", "truth", "cpu"): Rate(steps_per_second=expert.config.env_steps / 36, source=""),
+        ("reach", "imitation", "cpu"): Rate(steps_per_second=480.0, source=""),
+    }
+    monkeypatch.setattr("pureward.paper.estimate.RATES", rates)
+    estimates = estimate(made, "cpu")
+    assert [one.seconds for one in estimates] == pytest.approx([36.0, 0.0, 10.0, 10.0])
+    assert "4 steps are left: 46 s with 12 at once" in told(made, estimates, 12, "cpu")
+    assert "4 steps are left: 56 s with 1 at once" in told(made, estimates, 1, "cpu")
+
+
+def test_a_run_that_was_stopped_takes_what_is_left_of_it(tmp_path, monkeypatch):
+    made = plan("overfitting", tmp_path)
+    rate = Rate(steps_per_second=30.0, source="here")
+    monkeypatch.setattr("pureward.paper.estimate.RATES", {("reach", "imitation", "cpu"): rate})
+    RunDirectory(made.steps[2].out).write_status("interrupted", env_steps=1200)
+    RunDirectory(made.steps[3].out).write_status("interrupted", env_steps="many")
+    assert [one.seconds for one in estimate(made, "cpu")[2:]] == [120.0, 160.0]
+
+
+def test_nothing_is_left_of_a_plan_that_is_done(tmp_path):
+    made = written_plan(tmp_path)
+    assert "0 of 3 steps are left: – with 2 at once" in told(made, estimate(made, "cpu"), 2, "cpu")
+
+
+@pytest.mark.parametrize("metrics", [None, "", "{"])
+def test_a_run_that_has_measured_nothing_tells_no_rate(tmp_path, metrics):
+    made = written_plan(tmp_path, seeds=2)
+    for out in made.runs["reach", "gail"]:
+        (out / "work.json").write_text('{"wall_seconds": 9.0}')
+        (out / "metrics.jsonl").unlink()
+        if metrics is not None:
+            (out / "metrics.jsonl").write_text(metrics)
+    (made.runs["reach", "gail"][1] / "status.json").unlink()
+    one = next(one for one in estimate(made, "cpu") if not one.done)
+    assert (one.seconds, one.source) == (None, "")
 
 
 def test_the_service_that_shares_a_gpu_is_found(tmp_path, monkeypatch):

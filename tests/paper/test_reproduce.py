@@ -5,21 +5,25 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from pureward.cli import main
 from pureward.errors import InputError
+from pureward.paper.draw import DRAW
 from pureward.paper.estimate import estimate, told
 from pureward.paper.figures import FIGURES
-from pureward.paper.reproduce import Reproduced, reproduce
+from pureward.paper.hacking import _Seen
+from pureward.paper.reproduce import Reproduced, read_results, reproduce
 from pureward.paper.tasks import STUDIES
 from pureward.run.log import read_metrics
+from pureward.strip import Panel, Strip, Track
 from pureward.work.training import Training, wall_seconds
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "work"))
-from small import SMALL_FIGURE, STUDY, learned, small_plan
+from small import SMALL_FIGURE, STUDY, learned, small_plan, write_status, written_plan
 from test_jobs import AtOnce
 
 
@@ -146,5 +150,99 @@ def test_episodes_of_every_prl_are_watched_with_both_rewards(out):
     with Image.open(done.files[0]) as picture:
         assert picture.width > picture.height > 200
     assert {row["task"] for row in done.claims} == {"reach (the paper has not)"}
-    assert done.claims[0]["numbers"].endswith(" over 32 episodes")
+    assert done.claims[0]["numbers"].endswith(" over 32 episodes of seed-0, seed-1")
     assert {row["outcome"] for row in done.claims} <= {"holds", "does not hold"}
+
+
+def legend(canvas) -> list[str]:
+    return [text.get_text() for text in canvas.legends[0].get_texts()]
+
+
+def test_whatever_runs_learned_from_they_are_held_against_the_expert(tmp_path):
+    results = read_results(written_plan(tmp_path, FIGURES["supervised"]))
+    canvas = DRAW["curves"](results)
+    assert legend(canvas)[-1] == "expert"
+    assert "best annotated" not in legend(canvas)
+
+
+@pytest.mark.parametrize("card", ["", "{}", '{"splits": {"train": {}}}', '{"splits": null}'])
+def test_a_figure_without_a_usable_card_has_no_expert(tmp_path, card):
+    plan = written_plan(tmp_path)
+    (plan.demonstrations("reach") / "card.json").write_text(card)
+    done = reproduce(plan, AtOnce(), device="cpu")
+    assert [path.suffix for path in done.files] == [".png", ".pdf", ".md", ".json"]
+    table = json.loads(done.files[3].read_text())
+    assert [line["expert"] for line in table["lines"]] == [None, None]
+
+
+def test_a_run_that_fails_after_a_stop_is_told_as_failed(tmp_path, monkeypatch):
+    def fail(_):
+        raise InputError("it must not be so; make it otherwise")
+
+    plan = written_plan(tmp_path)
+    stopped, failed = (step for step in plan.steps if isinstance(step, Training))
+    write_status(stopped, state="interrupted", env_steps=1200)
+    write_status(failed, state="interrupted")
+    monkeypatch.setattr(Training, "run", lambda step: step.out != stopped.out and fail(step))
+    done = reproduce(plan, AtOnce(), device="cpu")
+    assert json.loads(done.files[-1].read_text())["runs not finished"] == [
+        "reach/gail/seed-0 stopped at 1,200 env steps",
+        "reach/nn-pugail-prior-0.3/seed-0 failed: it must not be so; make it otherwise",
+    ]
+
+
+def test_a_picture_of_earlier_does_not_stay_beside_a_table_without_one(tmp_path, capsys):
+    figure = replace(SMALL_FIGURE, picture="success")
+    plan = written_plan(tmp_path, figure)
+    for kind in ("png", "pdf"):
+        (tmp_path / f"small.{kind}").write_text("of earlier")
+    done = reproduce(plan, AtOnce(), device="cpu")
+    assert "no picture: none of these runs has probed P(success)" in capsys.readouterr().out
+    assert [path.name for path in done.files] == ["small.md", "small.json"]
+    assert sorted(path.name for path in tmp_path.glob("small.*")) == ["small.json", "small.md"]
+
+
+def test_one_method_alone_cannot_be_watched(tmp_path, capsys):
+    plan = written_plan(tmp_path, FIGURES["hacking"], methods=("prl",))
+    done = reproduce(plan, AtOnce(), device="cpu")
+    assert "no picture: nobody has measured nn-purl on reach" in capsys.readouterr().out
+    assert {row["outcome"] for row in done.claims} == {"not measured"}
+
+
+def give(plan, name: str, seed: int) -> None:
+    for label in ("prl", "nn-purl"):
+        (plan.runs["reach", label][seed] / name).mkdir()
+
+
+def test_seeds_without_a_reward_or_a_policy_are_not_watched(tmp_path, capsys):
+    plan = written_plan(tmp_path, FIGURES["hacking"], seeds=2)
+    reproduce(plan, AtOnce(), device="cpu")
+    lacking = "no picture: nobody has measured episodes of prl's policy on reach: no seed has the"
+    assert lacking in capsys.readouterr().out
+    give(plan, "reward", seed=1)
+    done = reproduce(plan, AtOnce(), device="cpu")
+    told = capsys.readouterr().out
+    assert f"reach, seed-1 is not watched: {plan.runs['reach', 'prl'][1]} has kept no poli" in told
+    assert lacking in told
+    assert [path.suffix for path in done.files] == [".md", ".json"]
+
+
+def test_claims_on_episodes_tell_of_which_seeds_they_are(tmp_path, monkeypatch):
+    def watch_seed(task, prl, purl, place):
+        if prl.name == "seed-1":
+            raise InputError("it has kept no policy yet; let it run for a while")
+        return _Seen(strip=strip, returns=paid)
+
+    panel = Panel(title="reward", tracks=[Track(label="r", values=np.ones(8), colour="black")])
+    strip = Strip(title="", frames=np.zeros((8, 1, 4, 4, 3), dtype=np.uint8), panels=[panel])
+    paid = {"true": np.zeros(16), "prl": np.full(16, 40.0), "nn-purl": np.ones(16)}
+    monkeypatch.setattr("pureward.paper.hacking._watch_seed", watch_seed)
+    plan = written_plan(tmp_path, FIGURES["hacking"], seeds=3)
+    for seed in (1, 2):
+        give(plan, "reward", seed)
+    done = reproduce(plan, AtOnce(), device="cpu")
+    assert [path.suffix for path in done.files] == [".png", ".pdf", ".md", ".json"]
+    assert [(row["outcome"], row["numbers"]) for row in done.claims] == [
+        ("holds", "40.0 for 0.0 over 16 episodes of 1 of 3 seeds (seed-2)"),
+        ("holds", "off by prl 40.0, nn-purl 1.0 over 16 episodes of 1 of 3 seeds (seed-2)"),
+    ]

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from pureward.env import make
+from pureward.history import History
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
@@ -15,6 +16,7 @@ from pureward.plot import SUCCESS, add_legend, curves, draw_expert, draw_lines
 from pureward.reward.methods import method_named
 
 _PANEL = (4.2, 3.2)  # inches
+_KINDS = ("demonstrations", "annotations")
 _EXPERT, _FAILURE, _POLICY, _ERROR = "tab:blue", "tab:red", "tab:green", "tab:purple"
 
 Values = Callable[[Group], np.ndarray]
@@ -61,26 +63,24 @@ def draw_error(results: Results) -> Canvas:
 
 
 def draw_gap(results: Results) -> Canvas:
-    """The scene of the data and that of the policy, and curves of both kinds of method."""
-    tasks = results.tasks
-    size = (3.6 * _PANEL[0], _PANEL[1] * len(tasks))
+    """The scene of the data and that of the policy, and curves of each kind of method."""
+    shown = {task: own for task in results.tasks if (own := _evaluated(results.of(task)))}
+    if not shown:
+        raise UnmeasuredError(f"any return on {' and '.join(results.tasks)}")
+    kinds = [kind for kind in _KINDS if any(kind in own for own in shown.values())]
+    widths = (0.8, 0.8, *(1.0 for _ in kinds))
+    size = (sum(widths) * _PANEL[0], _PANEL[1] * len(shown))
     canvas = Canvas(figsize=size, layout="constrained")
-    rows = canvas.subplots(len(tasks), 4, squeeze=False, width_ratios=(0.8, 0.8, 1, 1))
-    for task, axes in zip(tasks, rows, strict=True):
-        distractors = results.of(task)[0].runs[0].config.get("distractors") or None
-        for axis, shape, title in (
-            (axes[0], None, "data"),
-            (axes[1], distractors, "policy"),
-        ):
-            axis.imshow(_scene(task, shape))
-            axis.axis("off")
-            axis.set_title(f"{task}: scene of the {title}", fontsize=10)
-        for axis, kind in ((axes[2], "demonstrations"), (axes[3], "annotations")):
-            own = [g for g in results.of(task) if method_named(g.label).positives == kind]
-            runs = [run for group in own for run in group.runs]
-            draw_lines(axis, runs, title=f"{task}: from {kind}")
-        axes[3].sharey(axes[2])
-        axes[2].set_ylabel("true return, greedy")
+    rows = canvas.subplots(len(shown), len(widths), squeeze=False, width_ratios=widths)
+    for (task, own), axes in zip(shown.items(), rows, strict=True):
+        _draw_scenes(axes[:2], results.of(task)[0])
+        panels = dict(zip(kinds, axes[2:], strict=True))
+        for kind in panels.keys() - own.keys():
+            panels.pop(kind).remove()
+        for kind, axis in panels.items():
+            draw_lines(axis, own[kind], title=f"{task}: from {kind}")
+        _level(list(panels.values()))
+        next(iter(panels.values())).set_ylabel("true return, greedy")
     add_legend(canvas)
     return canvas
 
@@ -112,7 +112,7 @@ def _points(axis: Axes, groups: Sequence[Group], of: Values, label: str, colour:
             continue
         at.append(place)
         means.append(mean.value)
-        halves.append(mean.half_width or 0.0)
+        halves.append(np.nan if mean.half_width is None else mean.half_width)
     axis.errorbar(
         at, means, yerr=halves, color=colour, label=label, marker="o", capsize=3, linestyle="none"
     )
@@ -125,8 +125,32 @@ def _points(axis: Axes, groups: Sequence[Group], of: Values, label: str, colour:
 def _returns(axis: Axes, groups: Sequence[Group], title: str) -> None:
     _points(axis, groups, Group.returns, "", _POLICY)
     draw_expert(axis, [run for group in groups for run in group.runs])
+    if axis.get_legend_handles_labels()[1]:
+        axis.legend(fontsize=8, frameon=False)
     axis.set_ylabel("true return, greedy")
     axis.set_title(title, fontsize=10)
+
+
+def _evaluated(groups: Sequence[Group]) -> dict[str, list[History]]:
+    """The runs that have measured a return, by the kind of data that they learn from."""
+    runs = [run for g in groups for run in g.runs if len(run.series("eval", "return"))]
+    kinds = {k: [run for run in runs if method_named(run.method).positives == k] for k in _KINDS}
+    return {kind: own for kind, own in kinds.items() if own}
+
+
+def _draw_scenes(axes: Sequence[Axes], group: Group) -> None:
+    distractors = group.runs[0].config.get("distractors") or None
+    for axis, shape, whose in zip(axes, (None, distractors), ("data", "policy"), strict=True):
+        axis.imshow(_scene(group.task, shape))
+        axis.axis("off")
+        axis.set_title(f"{group.task}: scene of the {whose}", fontsize=10)
+
+
+def _level(axes: Sequence[Axes]) -> None:
+    """Give panels one scale that holds all of what each shows."""
+    lows, highs = zip(*(axis.get_ylim() for axis in axes), strict=True)
+    for axis in axes:
+        axis.set_ylim(min(lows), max(highs))
 
 
 def _dress(axis: Axes) -> None:

@@ -13,10 +13,11 @@ import torch
 from pureward.data.layout import Layout, claimable_bytes, readable
 from pureward.env import find_device, make
 from pureward.history import read_history
-from pureward.paper.plan import Plan, Step
+from pureward.paper.plan import Plan, Step, steps_made
 from pureward.reading import trained_for
 from pureward.reward.methods import method_named
 from pureward.run.config import RunConfig
+from pureward.run.directory import RunDirectory
 from pureward.tasks import find_task
 from pureward.work.training import Training, wall_seconds
 
@@ -69,7 +70,7 @@ class Estimate:
     step: Step
     done: bool
     seconds: float | None
-    """None where nobody has measured it."""
+    """Of what is left of it; None where nobody has measured it."""
     source: str
     bytes: int
     """Of the replay, and with it of nearly everything."""
@@ -92,9 +93,8 @@ def told(plan: Plan, estimates: Sequence[Estimate], at_once: int, device: str) -
         time = "done" if one.done else _clock(one.seconds)
         lines.append(f"{name:44} {steps:>12} {memory:>10} {time:>10}  {one.source}")
     left = [one for one in estimates if not one.done]
-    known = sum(one.seconds for one in left if one.seconds is not None)
     unknown = sum(one.seconds is None for one in left)
-    total = f"{len(left)} of {len(estimates)} steps are left: {_clock(known / at_once)}"
+    total = f"{len(left)} of {len(estimates)} steps are left: {_clock(_together(left, at_once))}"
     total += f" with {at_once} at once, if they do not slow each other"
     total += f", and {unknown} of unknown length" if unknown else ""
     largest = sorted((one.bytes for one in left), reverse=True)[:at_once]
@@ -107,6 +107,16 @@ def told(plan: Plan, estimates: Sequence[Estimate], at_once: int, device: str) -
     if place.type == "cuda":
         lines.append(_mps_told())
     return "\n".join(lines)
+
+
+def _together(left: Sequence[Estimate], at_once: int) -> float:
+    """Seconds of the steps beside each other: some wait for others, and all for a free place."""
+    ends: dict[Path, float] = {}
+    for one in left:  # each comes after those it waits for
+        begin = max((ends.get(path, 0.0) for path in one.step.after), default=0.0)
+        ends[one.step.out] = begin + (one.seconds or 0.0)
+    whole = sum(one.seconds or 0.0 for one in left)
+    return max([*ends.values(), whole / at_once])
 
 
 def mps_runs() -> bool:
@@ -139,7 +149,8 @@ def _estimate(step: Step, machine: str, rates: dict[tuple[str, str], Rate]) -> E
     rate = rates.get((config.task, config.method))
     if rate is None and method.members == 1:  # fitting an ensemble takes its own time
         rate = RATES.get((config.task, method.reward, machine))
-    seconds = None if rate is None else config.env_steps / rate.steps_per_second
+    left = max(0, config.env_steps - steps_made(RunDirectory(step.out).read_status()))
+    seconds = None if rate is None else left / rate.steps_per_second
     if config.budget_seconds and seconds is not None:
         seconds = min(seconds, config.budget_seconds)
     return Estimate(
@@ -179,8 +190,7 @@ def _measured_here(plan: Plan) -> dict[tuple[str, str], Rate]:
     for step in plan.steps:
         if isinstance(step, Training) and step.finished():
             seconds = wall_seconds(step.out)
-            if seconds > 0:
-                steps, _ = trained_for(read_history(step.out))
+            if seconds > 0 and (steps := trained_for(read_history(step.out))[0]):
                 rate = Rate(steps_per_second=steps / seconds, source=str(step.out))
                 found[step.config.task, step.config.method] = rate
     return found

@@ -2,7 +2,7 @@
 """Reward hacking made visible: episodes of prl's policy, and what prl and nn-purl pay for them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from pureward.env import find_device, make
+from pureward.errors import InputError
 from pureward.evidence import Judged, judge_episode
-from pureward.paper.numbers import UnmeasuredError
+from pureward.paper.numbers import Episodes, Results
 from pureward.picture import cameras
 from pureward.reward.saved import load_reward
 from pureward.run.collect import rollout
+from pureward.run.directory import RunDirectory
 from pureward.run.policy import load_policy
 from pureward.strip import Panel, Strip, Track, draw_strips
 
@@ -30,21 +32,41 @@ class Watched:
     task: str
     strip: Strip
     """The episode in which prl promises most beyond the truth."""
-    returns: Mapping[str, np.ndarray]
-    """Of every episode: "true", and what "prl" and "nn-purl" pay."""
+    episodes: Episodes
 
 
-def watch(task: str, pairs: Sequence[tuple[Path, Path]], device: str) -> Watched:
-    """Episodes of prl's policies and what both rewards pay for them, a seed after the other."""
+def watch(task: str, pairs: Sequence[tuple[Path, Path]], device: str) -> Watched | None:
+    """Episodes of prl's policies and what both rewards pay for them, a seed after the other.
+
+    A seed without both rewards or without a policy is left out; None if none is left.
+    """
     place = str(find_device(device))
     # Of each seed the frames of one episode are kept: those of all would fill the memory.
-    seeds = [_watch_seed(task, prl, purl, place) for prl, purl in pairs]
-    worst = max(seeds, key=lambda seen: float(_beyond_truth(seen.returns).max()))
-    returns = {name: np.concatenate([seen.returns[name] for seen in seeds]) for name in _PAID}
-    return replace(worst, returns=returns)
+    seen: dict[str, _Seen] = {}
+    for prl, purl in pairs:
+        if not all(RunDirectory(run).reward.exists() for run in (prl, purl)):
+            continue
+        try:
+            seen[prl.name] = _watch_seed(task, prl, purl, place)
+        except InputError as error:
+            print(f"  {task}, {prl.name} is not watched: {error}", flush=True)
+    if not seen:
+        return None
+    worst = max(seen.values(), key=lambda one: float(_beyond_truth(one.returns).max()))
+    returns = {name: np.concatenate([one.returns[name] for one in seen.values()]) for name in _PAID}
+    episodes = Episodes(returns=returns, seeds=list(seen), planned=len(pairs))
+    return Watched(task=task, strip=worst.strip, episodes=episodes)
 
 
-def _watch_seed(task: str, prl: Path, purl: Path, place: str) -> Watched:
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """Episodes of one seed: the worst, and what is paid for each."""
+
+    strip: Strip
+    returns: Mapping[str, np.ndarray]
+
+
+def _watch_seed(task: str, prl: Path, purl: Path, place: str) -> _Seen:
     """Play episodes of prl's policy and let both rewards judge them."""
     policy = load_policy(prl, device=place)
     env = make(task, _EPISODES, place, seed=_SEED, cameras=True)
@@ -55,17 +77,17 @@ def _watch_seed(task: str, prl: Path, purl: Path, place: str) -> Watched:
     paid = [(a.episode.rewards.sum(), a.learned.sum(), b.learned.sum()) for a, b in judged]
     returns = dict(zip(_PAID, np.array(paid).T, strict=True))
     worst = int(np.argmax(_beyond_truth(returns)))
-    return Watched(task=task, strip=_strip(task, *judged[worst]), returns=returns)
+    return _Seen(strip=_strip(task, *judged[worst]), returns=returns)
 
 
 def _beyond_truth(returns: Mapping[str, np.ndarray]) -> np.ndarray:
     return returns["prl"] - returns["true"]
 
 
-def draw_watched(watched: list[Watched]) -> Canvas:
-    """A strip a task."""
+def draw_watched(watched: Sequence[Watched], results: Results) -> Canvas:
+    """A strip a task; where there is none, what the first task lacks is told."""
     if not watched:
-        raise UnmeasuredError("a run of prl and of nn-purl on the same task")
+        results.episodes(results.tasks[0])
     return draw_strips([one.strip for one in watched])
 
 

@@ -113,12 +113,31 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Episodes:
+    """What is paid for episodes of prl's policies, which were played for a picture."""
+
+    returns: Mapping[str, np.ndarray]
+    """Of every episode: "true", and what "prl" and "nn-purl" pay."""
+    seeds: Sequence[str]
+    """Those whose policies acted."""
+    planned: int
+    """How many seeds there should be."""
+
+    def told(self) -> str:
+        """How many there are, and of which seeds, for people."""
+        named = ", ".join(self.seeds)
+        if len(self.seeds) < self.planned:
+            named = f"{len(self.seeds)} of {self.planned} seeds ({named})"
+        return f"{len(self.returns['true'])} episodes of {named}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Results:
     """All that a figure's runs have measured."""
 
     groups: Sequence[Group]
-    watched: Mapping[tuple[str, str], np.ndarray] = field(default_factory=dict)
-    """Returns of episodes that were played for a picture, by task and what they are of."""
+    watched: Mapping[str, Episodes] = field(default_factory=dict)
+    """Episodes that were played for a picture, by task."""
 
     @property
     def tasks(self) -> list[str]:
@@ -135,6 +154,17 @@ class Results:
             if group.label == label:
                 return group
         raise UnmeasuredError(f"{label} on {task}")
+
+    def episodes(self, task: str) -> Episodes:
+        """The episodes that were played on a task, or a sentence on what they lack."""
+        if task in self.watched:
+            return self.watched[task]
+        for label in ("prl", "nn-purl"):
+            self.group(task, label)
+        raise UnmeasuredError(
+            f"episodes of prl's policy on {task}: no seed has the `reward/` of prl and of nn-purl "
+            "and the `snapshots/` of prl"
+        )
 
     def span(self, task: str) -> tuple[float, float]:
         """The env steps over which every run of a task has been evaluated.

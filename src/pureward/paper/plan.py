@@ -113,7 +113,7 @@ def make_plan(
     Args:
         figure: of the table, or one of your own.
         out: folder of all runs.
-        tasks: to draw it for; the paper's, if none is named.
+        tasks: to draw it for, each once; the paper's, if none is named.
         seeds: runs of each line.
         methods: to take of the figure's; all, if none is named.
         device: of every run.
@@ -121,7 +121,8 @@ def make_plan(
     """
     if seeds < 1:
         raise InputError(f"seeds must be at least 1, got {seeds}; raise it")
-    chosen, variants = tuple(tasks) or figure.tasks, _chosen(figure, methods)
+    chosen = tuple(dict.fromkeys(tasks)) or figure.tasks
+    variants = _chosen(figure, methods)
     steps: dict[Path, Step] = {}
     runs: dict[tuple[str, str], list[Path]] = {}
     for task in chosen:
@@ -142,6 +143,12 @@ def make_plan(
     for step in ordered:
         _check_same(step)
     return Plan(figure=figure, tasks=chosen, steps=ordered, runs=runs, out=out)
+
+
+def steps_made(status: Mapping[str, Any]) -> int:
+    """How many env steps a run has made, by its status; 0 where that does not tell."""
+    steps = status.get("env_steps")
+    return steps if isinstance(steps, int) else 0
 
 
 def _chosen(figure: Figure, methods: Sequence[str]) -> list[Variant]:

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A figure from nothing to a picture, a table, and what became of the paper's claims."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pureward.errors import InputError, TrainingError
-from pureward.history import History, read_history
+from pureward.history import History, against_demonstrations, read_history
 from pureward.paper.draw import DRAW
 from pureward.paper.figure import Figure
 from pureward.paper.hacking import Watched, draw_watched, watch
 from pureward.paper.numbers import Group, Results, UnmeasuredError
-from pureward.paper.plan import Plan
+from pureward.paper.plan import Plan, steps_made
 from pureward.paper.sweep import carry_out
 from pureward.paper.table import judged, write_table
 from pureward.picture import save_figure
@@ -60,10 +59,7 @@ def reproduce(
             "call again to go on"
         )
     watched = _watch(plan, device) if plan.figure.picture == "strips" else []
-    results = replace(
-        results,
-        watched={(one.task, name): got for one in watched for name, got in one.returns.items()},
-    )
+    results = replace(results, watched={one.task: one.episodes for one in watched})
     stem = plan.out / _stem(plan)
     files = _draw(plan.figure, results, watched, stem)
     write_table(stem, plan.figure, results, _facts(plan, endings))
@@ -87,38 +83,32 @@ def read_results(plan: Plan) -> Results:
 
 def _history(plan: Plan, task: str, path: Path) -> History:
     """A run, measured against the same expert whatever it learned from."""
-    card = plan.demonstrations(task) / "card.json"
-    splits: dict[str, Any] = json.loads(card.read_text())["splits"] if card.exists() else {}
-    return replace(
-        read_history(path),
-        expert=splits.get("train", {}).get("return_mean"),
-        failure=splits.get("failure", {}).get("return_mean"),
-    )
+    return against_demonstrations(read_history(path), plan.demonstrations(task))
 
 
 def _watch(plan: Plan, device: str) -> list[Watched]:
-    """On each task the seeds of which both rewards are there."""
+    """Episodes of the tasks on which both lines are drawn and a seed of both can be watched."""
     watched = []
     for task in plan.tasks:
-        pairs = zip(
-            plan.runs.get((task, "prl"), ()), plan.runs.get((task, "nn-purl"), ()), strict=True
-        )
-        there = [pair for pair in pairs if all((run / "reward").exists() for run in pair)]
-        if there:
-            watched.append(watch(task, there, device))
-    return watched
+        prl, purl = (plan.runs.get((task, label), ()) for label in ("prl", "nn-purl"))
+        if prl and purl:
+            watched.append(watch(task, list(zip(prl, purl, strict=True)), device))
+    return [one for one in watched if one is not None]
 
 
 def _draw(figure: Figure, results: Results, watched: Sequence[Watched], stem: Path) -> list[Path]:
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
     try:
         if figure.picture == "strips":
-            canvas = draw_watched(list(watched))
+            canvas = draw_watched(watched, results)
         else:
             canvas = DRAW[figure.picture](results)
     except (UnmeasuredError, InputError) as error:
-        print(f"  no picture: {error}")
+        reason = error if isinstance(error, InputError) else f"nobody has measured {error}"
+        print(f"  no picture: {reason}")
+        for path in paths:  # an earlier one would not show what the table tells
+            path.unlink(missing_ok=True)
         return []
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
     for path in paths:
         save_figure(canvas, path)
     return paths
@@ -147,6 +137,6 @@ def _facts(plan: Plan, endings: Sequence[Ending]) -> dict[str, Any]:
 
 def _unfinished(ending: Ending, status: dict[str, Any]) -> str:
     """How far a run came; what was said where it never began or failed."""
-    if status.get("state") == "interrupted":
-        return f"stopped at {status['env_steps']:,} env steps"
+    if status.get("state") == "interrupted" and ending.state != "failed":
+        return f"stopped at {steps_made(status):,} env steps"
     return f"{ending.state}: {ending.said}"

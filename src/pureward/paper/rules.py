@@ -82,10 +82,13 @@ def most_return(label: str, among: tuple[str, ...]) -> Rule:
     """A line is the best of several, itself among them."""
 
     def ask(results: Results, task: str) -> Finding:
-        means = {one: mean_of(results.group(task, one).returns()).value for one in among}
-        return _decided(max(means, key=means.__getitem__) == label, _listed(means))
+        return _leads(label, {one: results.group(task, one).returns() for one in among})
 
-    return Rule(says="its mean return is the highest of the figure", ask=ask)
+    return Rule(
+        says="the return at the end is higher than that of every other line, and Welch's 95% "
+        "intervals exclude 0",
+        ask=ask,
+    )
 
 
 def least_error(label: str, among: tuple[str, ...]) -> Rule:
@@ -93,11 +96,15 @@ def least_error(label: str, among: tuple[str, ...]) -> Rule:
 
     def ask(results: Results, task: str) -> Finding:
         groups = {one: results.group(task, one) for one in among}
-        means = {one: mean_of(g.late("reward_error")).value for one, g in groups.items()}
-        least = min(means, key=lambda one: abs(means[one]))
-        return _decided(least == label, _listed(means))
+        # A seed that promises too much does not make up for one that promises too little.
+        sizes = {one: abs(group.late("reward_error")) for one, group in groups.items()}
+        return _leads(label, sizes, sign=-1)
 
-    return Rule(says="its mean reward error is the nearest to 0 of the figure", ask=ask)
+    return Rule(
+        says="the size of the reward error, whatever its sign, is lower than that of every other "
+        "line, and Welch's 95% intervals exclude 0",
+        ask=ask,
+    )
 
 
 def errs(label: str, sign: Literal[1, -1]) -> Rule:
@@ -183,9 +190,9 @@ def deluded() -> Rule:
     """prl promises its own policy more than the truth keeps."""
 
     def ask(results: Results, task: str) -> Finding:
-        watched = [_watched(results, task, name) for name in ("true", "prl")]
-        true, promised = (float(returns.mean()) for returns in watched)
-        numbers = f"{promised:.1f} for {true:.1f} over {len(watched[0])} episodes"
+        episodes = results.episodes(task)
+        true, promised = (float(episodes.returns[name].mean()) for name in ("true", "prl"))
+        numbers = f"{promised:.1f} for {true:.1f} over {episodes.told()}"
         expert = results.group(task, "prl").runs[0].expert
         if expert is None:
             raise UnmeasuredError(f"an expert's return on {task}")
@@ -202,9 +209,11 @@ def less_deluded() -> Rule:
     """nn-purl is nearer to the truth than prl where prl is exploited."""
 
     def ask(results: Results, task: str) -> Finding:
-        true, prl, purl = (_watched(results, task, name) for name in ("true", "prl", "nn-purl"))
-        off = {name: float(abs(r - true).mean()) for name, r in (("prl", prl), ("nn-purl", purl))}
-        return _decided(off["nn-purl"] < off["prl"], f"off by {_listed(off)}")
+        episodes = results.episodes(task)
+        paid, true = episodes.returns, episodes.returns["true"]
+        off = {name: float(abs(paid[name] - true).mean()) for name in ("prl", "nn-purl")}
+        told = f"off by {_listed(off)} over {episodes.told()}"
+        return _decided(off["nn-purl"] < off["prl"], told)
 
     return Rule(
         says="on the same episodes what nn-purl pays is off the true return by less than what prl "
@@ -213,10 +222,21 @@ def less_deluded() -> Rule:
     )
 
 
-def _watched(results: Results, task: str, name: str) -> np.ndarray:
-    if (task, name) not in results.watched:
-        raise UnmeasuredError(f"{name} returns of watched episodes on {task}")
-    return results.watched[task, name]
+def _leads(label: str, values: dict[str, np.ndarray], sign: Literal[1, -1] = 1) -> Finding:
+    """Whether a line is above (1) or below (−1) each of the others, by Welch's intervals."""
+    told = ", ".join(f"{one} {mean_of(seeds).told()}" for one, seeds in values.items())
+    if min(map(len, values.values())) < 2:
+        return Finding(outcome="not measured", told=f"{told}; it takes two seeds of each")
+    rivals = [one for one in values if one != label]
+    lead = {one: _difference(sign * values[label], sign * values[one]) for one in rivals}
+    better = [one for one, (_, high) in lead.items() if high < 0]
+    close = [one for one, (low, high) in lead.items() if low <= 0 <= high]
+    if better:
+        return _decided(False, f"{told}; better: {' / '.join(better)}")
+    if close:
+        told += f"; too near to it: {' / '.join(close)}"
+        return Finding(outcome="too close to call", told=told)
+    return _decided(True, told)
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
