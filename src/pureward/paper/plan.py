@@ -20,7 +20,6 @@ from pureward.paper.tasks import STUDIES, Study
 from pureward.reward.methods import method_named
 from pureward.run.collect import collect
 from pureward.run.config_file import (
-    MAY_CHANGE,
     differences,
     flat,
     read_config,
@@ -30,10 +29,6 @@ from pureward.run.config_file import (
 from pureward.run.directory import RunDirectory
 from pureward.run.presets import preset
 from pureward.work.training import Training
-
-# What a run may differ in from the one that is asked for and still be the same: where it lies and
-# runs, and how long it may take.
-_APART = MAY_CHANGE | {"demonstrations", "annotations"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +201,7 @@ def _check_same(step: Step) -> None:
     """Refuse a run that was made with other settings under the name of this one."""
     if not isinstance(step, Training) or not RunDirectory(step.out).config.exists():
         return
-    changed = differences(read_config(RunDirectory(step.out)), step.config, _APART)
+    changed = differences(read_config(RunDirectory(step.out)), step.config)
     if changed:
         raise InputError(
             f"{step.out} was run with other settings ({', '.join(changed)}); choose another --out "
