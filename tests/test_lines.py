@@ -16,3 +16,17 @@ def test_runs_on_other_data_are_no_seeds_of_one_line(tmp_path):
         ("nn-pugail, demonstrations demos", 2),
         ("nn-pugail, demonstrations others", 1),
     ]
+
+
+def test_a_label_names_three_settings_and_counts_the_rest(tmp_path):
+    settings = [
+        {"batch": 4, "updates": 1, "every": 1, "memory": 1},
+        {"batch": 8, "updates": 2, "every": 2, "memory": 2},
+    ]
+    made = [
+        write_run(tmp_path / str(n), "nn-pugail", course(10.0), reward=reward)
+        for n, reward in enumerate(settings)
+    ]
+    first = lines(read_histories(made))[0].label
+    assert first.count("reward.") == 3
+    assert first.endswith(" and 1 more settings")

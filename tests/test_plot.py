@@ -222,3 +222,16 @@ def test_the_command_complains_in_one_sentence(arguments, sentence, capsys):
     err = capsys.readouterr().err
     assert sentence in err
     assert "Traceback" not in err
+
+
+def test_long_labels_and_titles_stay_on_the_picture(tmp_path):
+    settings = [{"batch": n, "updates": n, "every": n} for n in (1, 2, 4)]
+    made = [
+        write_run(tmp_path / str(n), "nn-pugail", course(10.0), reward=reward)
+        for n, reward in enumerate(settings)
+    ]
+    figure = curves(read_histories(made))
+    figure.draw_without_rendering()
+    whole, legend = figure.bbox, figure.legends[0].get_window_extent()
+    assert whole.x0 <= legend.x0 <= legend.x1 <= whole.x1
+    assert whole.y0 <= legend.y0 <= legend.y1 <= figure.axes[0].get_window_extent().y0

@@ -22,6 +22,7 @@ _APART = (MAY_CHANGE - _DATA) | {
     *("log_every", "evaluate_every", "probe_every", "checkpoint_every", "snapshot_every"),
     *("keep_checkpoints", "save_replay"),
 }
+_NAMED = 3  # settings in a label; more would fill the picture
 _GRID = 200  # points of a mean over runs that measured at different times
 
 
@@ -90,5 +91,7 @@ def _told_apart(line: Line, same_method: list[Line]) -> Line:
     own = _settings(line.runs[0])
     others = [_settings(other.runs[0]) for other in same_method]
     differing = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    told = "".join(f", {name} {own[name]}" for name in differing)
+    told = "".join(f", {name} {own[name]}" for name in differing[:_NAMED])
+    if len(differing) > _NAMED:
+        told += f" and {len(differing) - _NAMED} more settings"
     return Line(label=line.label + told, method=line.method, runs=line.runs)

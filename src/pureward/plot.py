@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Curves of runs, as the paper draws them: a panel a task, a line a method, a band over seeds."""
 
+import math
+import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, Literal
@@ -35,6 +38,8 @@ _PANEL = (4.2, 3.2)  # inches
 _STYLES = ("-", "--", ":", "-.")  # of lines of one method, which share its colour
 _ENOUGH = 3  # seeds from which on the interval of a share is narrower than all shares there are
 _LONG = 32  # letters of a label that leave no room for another beside it
+_LETTERS_AN_INCH = 11  # of titles; of the smaller legend, with its handles
+_ROWS, _ROW_INCHES = 3, 0.16  # of a legend that a picture has room for, and of each further one
 
 
 def curves(runs: Sequence[History], *, metric: str = "return", by: By = "steps") -> Figure:
@@ -94,14 +99,24 @@ def add_legend(figure: Figure) -> None:
             named.setdefault(label, handle)
     if not named:
         return
+    columns = 1 if max(map(len, named)) > _LONG else min(2 * len(figure.axes), len(named))
+    labels = [_wrapped(label, figure.get_figwidth()) for label in named]
+    rows = sum(label.count("\n") for label in labels) + math.ceil(len(labels) / columns)
+    if rows > _ROWS:  # they would push the panels off the picture
+        figure.set_figheight(figure.get_figheight() + _ROW_INCHES * (rows - _ROWS))
     figure.legend(
         list(named.values()),
-        list(named),
+        labels,
         loc="outside lower center",
-        ncols=1 if max(map(len, named)) > _LONG else min(2 * len(figure.axes), len(named)),
+        ncols=columns,
         fontsize=8,
         frameon=False,
     )
+
+
+def _wrapped(text: str, inches: float) -> str:
+    """Text in lines that are no wider than so much of a picture."""
+    return textwrap.fill(text, max(20, int(_LETTERS_AN_INCH * inches)))
 
 
 def _success_panels(runs: Sequence[History], by: By) -> Figure:
@@ -219,13 +234,16 @@ def _seeds(line: Line) -> str:
 def draw_expert(axis: Axes, runs: Sequence[History]) -> None:
     """Draw a dashed line for each return that the runs are held against."""
     known = {(run.expert, run.expert_label) for run in runs if run.expert is not None}
+    named = Counter(label for _, label in known)
     for (value, label), style in zip(sorted(known), ("--", ":", "-."), strict=False):
-        axis.axhline(value, color="0.3", linestyle=style, linewidth=1, label=label)
+        told = label if named[label] == 1 else f"{label}, {value:.1f}"
+        axis.axhline(value, color="0.3", linestyle=style, linewidth=1, label=told)
 
 
 def _dress(axis: Axes, title: str, by: By) -> None:
     _fit_to_lines(axis)
-    axis.set_title(title, fontsize=10)
+    width = axis.get_window_extent().width / axis.figure.dpi
+    axis.set_title(_wrapped(title, width), fontsize=10)
     axis.set_xlabel("env steps" if by == "steps" else "seconds of training")
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.grid(alpha=0.25)
