@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs that do everything at once: the demo, and the figures of the paper."""
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +18,9 @@ def demo(out: Path = Path("demo")) -> None:
         out: folder for everything; a demo that was stopped goes on.
     """
     from pureward.demo import demo as run
+    from pureward.run.directory import RunDirectory
 
-    if (out / "config.json").exists():
+    if RunDirectory(out).config.exists():
         raise InputError(
             f"the demo needs a folder of its own, and {out} holds a run; choose another"
         )
@@ -63,10 +63,9 @@ def reproduce(
     from pureward.paper.figures import find_figure
     from pureward.paper.plan import make_plan
     from pureward.paper.reproduce import reproduce as run
-    from pureward.paper.sweep import local_executor
+    from pureward.paper.sweep import check_budget, local_executor
 
-    if not 0 <= budget < math.inf:
-        raise InputError(f"budget must be a number of minutes, got {budget}; 0 sets none")
+    check_budget(budget)  # for a dry run as well
     if seeds > _MOST_SEEDS:
         raise InputError(f"seeds must be at most {_MOST_SEEDS:,}, got {seeds:,}; try 5")
     plan = make_plan(

@@ -99,8 +99,7 @@ class BatchEnv:
         if self._health.mended != mended:
             obs = self._observe()  # they go on from elsewhere
         reward = self.task.reward(self.engine.state).float().masked_fill(broken, 0.0)
-        success = self._count_success() & ~broken
-        self._held.masked_fill_(broken, 0)
+        success = self._count_success(broken)
         truncated = self.elapsed >= self.horizon
         ended = self._host_elapsed >= self.horizon
         if ended.any():
@@ -184,10 +183,10 @@ class BatchEnv:
         self._held.masked_fill_(mask, 0)
         self.engine.refresh()
 
-    def _count_success(self) -> Tensor:
+    def _count_success(self, broken: Tensor) -> Tensor:
         """Whether each world has now been successful for as long as the task asks."""
         self._held += 1
-        self._held.masked_fill_(~self.task.success(self.engine.state), 0)
+        self._held.masked_fill_(~self.task.success(self.engine.state) | broken, 0)
         return self._held >= self.task.hold
 
     def _observe(self) -> Observation:

@@ -140,12 +140,6 @@ def make_plan(
     return Plan(figure=figure, tasks=chosen, steps=ordered, runs=runs, out=out)
 
 
-def steps_made(status: Mapping[str, Any]) -> int:
-    """How many env steps a run has made, by its status; 0 where that does not tell."""
-    steps = status.get("env_steps")
-    return steps if isinstance(steps, int) else 0
-
-
 def _chosen(figure: Figure, methods: Sequence[str]) -> list[Variant]:
     there = dict.fromkeys(variant.method for variant in figure.variants)
     unknown = [method for method in methods if method not in there]

@@ -12,11 +12,11 @@ from pureward.paper.draw import DRAW
 from pureward.paper.figure import Figure
 from pureward.paper.hacking import Watched, draw_watched, watch
 from pureward.paper.numbers import Group, Results, UnmeasuredError
-from pureward.paper.plan import Plan, steps_made
+from pureward.paper.plan import Plan
 from pureward.paper.sweep import carry_out
 from pureward.paper.table import judged, write_table
 from pureward.picture import save_figure
-from pureward.run.directory import RunDirectory
+from pureward.run.directory import RunDirectory, steps_made
 from pureward.work.jobs import Ending, Executor, State
 from pureward.work.training import Training
 

@@ -33,14 +33,19 @@ def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) ->
         budget_minutes: for everything together; 0 sets no limit. Runs that are stopped by it can
             be resumed, and have measured what they have.
     """
-    if not 0 <= budget_minutes < math.inf:
-        raise InputError(f"budget must be a number of minutes, got {budget_minutes}; 0 sets none")
+    check_budget(budget_minutes)
     left = [step for step in plan.steps if not step.finished()]
     runs = sum(isinstance(step, Training) and bool(step.after) for step in left)
     budget = None
     if budget_minutes:
         budget = Budget(60.0 * budget_minutes, runs=runs, at_once=executor.at_once)
     return work_off(plan.steps, executor, _Told(plan.out, len(left), budget))
+
+
+def check_budget(minutes: float) -> None:
+    """Refuse what is no time for a plan."""
+    if not 0 <= minutes < math.inf:
+        raise InputError(f"budget must be a number of minutes, got {minutes}; 0 sets none")
 
 
 def local_executor(device: str, at_once: int = 0) -> LocalProcesses:

@@ -12,10 +12,11 @@ from pureward.errors import LARGEST, InputError
 def put_right(settings: Any, before: str = "") -> None:
     """Refuse settings of another kind, in any part; 1e6 is taken where a count is asked for."""
     for each in fields(settings):
-        name, value, default = before + each.name, getattr(settings, each.name), _default(each)
+        name, value = before + each.name, getattr(settings, each.name)
         if is_dataclass(value):
             put_right(value, f"{name}.")
             continue
+        default = _default(each)
         if type(default) is int and isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(default, tuple) and isinstance(value, list):

@@ -9,7 +9,7 @@ import tyro
 from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
 from pureward.data.replay import ReplayConfig
-from pureward.errors import InputError, check_seed
+from pureward.errors import InputError
 from pureward.purl import PurlConfig
 from pureward.reward.methods import choose, method_named
 from pureward.reward.prior import ReturnPrior
@@ -100,7 +100,6 @@ class RunConfig:
         if not str(self.out):
             raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
         find_task(self.task).variant(self.distractors or None)
-        check_seed(self.seed)
         if not 0 <= self.guided <= 1:
             raise InputError(f"guided is a share of the worlds, got {self.guided}; try 0.25")
         if self.guided:

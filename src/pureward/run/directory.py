@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +57,9 @@ class RunDirectory:
     def read_status(self) -> dict[str, Any]:
         """How the run stands; empty before its first word, and where that cannot be read."""
         return read_object(self.status, absent=(FileNotFoundError, NotADirectoryError))
+
+
+def steps_made(status: Mapping[str, Any]) -> int:
+    """How many env steps a run has made, by its status; 0 where that does not tell."""
+    steps = status.get("env_steps")
+    return steps if isinstance(steps, int) else 0

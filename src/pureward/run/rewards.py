@@ -126,12 +126,9 @@ class LearnedRunReward(RunReward):
         if self._model is None:
             return None
         bank = self._data.train
-        report = self._model.fit(
+        return self._model.fit(
             bank.every(), bank.rewards, episodes=bank.episodes, progress=progress
         )
-        if bank.device.type == "cuda":
-            torch.cuda.empty_cache()  # other runs on this GPU may want what fitting needed
-        return report
 
     def follow(self, share_done: float) -> dict[str, float]:
         """Set η for the updates to come."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pureward.files import read_object, write_json
 from pureward.run.config import RunConfig
-from pureward.run.directory import RunDirectory
+from pureward.run.directory import RunDirectory, steps_made
 
 _WORK = "work.json"
 
@@ -34,9 +34,7 @@ class Training:
         status = RunDirectory(self.out).read_status()
         if status.get("state") != "finished":
             return False
-        return (
-            bool(self.config.stop_at_return) or status.get("env_steps", 0) >= self.config.env_steps
-        )
+        return bool(self.config.stop_at_return) or steps_made(status) >= self.config.env_steps
 
     def within(self, seconds: float) -> "Training":
         """The same job, to be stopped after so long."""
