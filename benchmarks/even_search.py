@@ -8,8 +8,7 @@ with five to the fit of r_φ and to the policy, all of them against the task's p
 env steps. The change with the largest area under its curve meets the preset again on other seeds,
 and is chosen if it is ahead in their mean: ten runs a method. Expert and data are those of
 `pureward reproduce`, found in its folder or made there. Runs that are there already, or that
-TASK.json tells of, are not run again; delete it to search anew. With --figure-seeds the figures'
-runs follow, each method's with what was chosen for it.
+TASK.json tells of, are not run again; delete it to search anew, from what presets are then.
 """
 
 import json
@@ -43,8 +42,6 @@ class Args:
     """Ones that figures do not use: the first of all settings, others of preset and best change."""
     env_steps: int = 0
     """Of every run of the search; 0 takes the preset's."""
-    figure_seeds: int = 0
-    """Runs of what was chosen for each method, as long as the preset's; TASK/METHOD-CHANGE."""
     out: Path = Path("runs/paper")
     """Folder of `pureward reproduce`; runs go to TASK/search."""
     to: Path = Path("results/search")
@@ -102,41 +99,36 @@ def changes_of(method: str) -> tuple[Change, ...]:
 
 def trials(args: Args, method: str, seed: int) -> dict[str, Training]:
     """The runs of a method on a seed, by the name of what they change."""
+    own = preset_of(args, method, seed)
     jobs = {}
-    for change, config in settings_tried(args, method, seed).items():
+    for change, settings in settings_tried(own).items():
+        config = with_settings(own, settings)
+        out = args.out / args.task / f"search/{method}-{change}/seed-{seed}"
         steps = args.env_steps or config.env_steps
-        jobs[change] = _job(args, replace(config, env_steps=steps), f"search/{method}-{change}")
+        config = replace(config, env_steps=steps, out=str(out))
+        jobs[change] = Training(config=config, after=(data_of(args, method),))
     return jobs
 
 
-def for_figures(args: Args, chosen: dict[str, str]) -> list[Training]:
-    """The runs of the figures, seed by seed; of presets, where `pureward reproduce` finds them."""
-    jobs = []
-    for seed in range(args.figure_seeds):
-        for method, change in chosen.items():
-            name = method if change == PRESET else f"{method}-{change}"
-            jobs.append(_job(args, settings_tried(args, method, seed)[change], name))
-    return jobs
+def preset_of(args: Args, method: str, seed: int = 0) -> RunConfig:
+    """What a method has before it is changed."""
+    data = data_of(args, method)
+    return preset(args.task, method=method, seed=seed, device=args.device, **{data.name: str(data)})
 
 
-def _job(args: Args, config: RunConfig, name: str) -> Training:
-    folder = args.out / args.task
-    out = str(folder / name / f"seed-{config.seed}")
-    needed = folder / str(method_named(config.method).positives)
-    return Training(config=replace(config, out=out), after=(needed,))
+def data_of(args: Args, method: str) -> Path:
+    """The folder that a method learns from."""
+    positives = method_named(method).positives
+    assert positives is not None, "a search is for learned rewards"
+    return args.out / args.task / positives
 
 
-def settings_tried(args: Args, method: str, seed: int) -> dict[str, RunConfig]:
-    """The preset of a method and its changes, by name."""
-    row = method_named(method)
-    assert row.positives is not None, "a search is for learned rewards"
-    folder = args.out / args.task
-    data = {row.positives: str(folder / row.positives)}
-    own = preset(args.task, method=method, seed=seed, device=args.device, **data)
+def settings_tried(own: RunConfig) -> dict[str, dict[str, Any]]:
+    """What each change of a preset sets, by its name; the preset itself nothing."""
     before = flat(to_json(own))
-    return {PRESET: own} | {
-        change.name: with_settings(own, {change.setting: change.value(before[change.setting])})
-        for change in changes_of(method)
+    return {PRESET: {}} | {
+        change.name: {change.setting: change.value(before[change.setting])}
+        for change in changes_of(own.method)
     }
 
 
@@ -226,7 +218,7 @@ def verdict(
 
 
 def read_known(path: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Trials that were reported before."""
+    """Trials that were reported before, if they are of what is asked."""
     if not path.exists():
         return []
     before = json.loads(path.read_text())
@@ -234,6 +226,13 @@ def read_known(path: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
         raise SystemExit(
             f"{path} is of runs of {before['env_steps']} env steps; choose another --to"
         )
+    for method, tried in asked["tried"].items():
+        if before["tried"].setdefault(method, tried) != tried:
+            raise SystemExit(
+                f"{path} tried {before['tried'][method]} for {method}, where {tried} would be "
+                "tried from its preset now; choose another --to"
+            )
+    asked["tried"] = before["tried"]  # of other methods, too
     return before["runs"]
 
 
@@ -248,7 +247,11 @@ def show(told: list[dict[str, Any]], chosen: list[dict[str, Any]]) -> None:
 def main(args: Args) -> None:
     """Run what is left of the search, write it, tell what is chosen for every method."""
     path = args.to / f"{args.task}.json"
-    asked = {"task": args.task, "env_steps": args.env_steps or "the preset's"}
+    asked = {
+        "task": args.task,
+        "env_steps": args.env_steps or "the preset's",
+        "tried": {method: settings_tried(preset_of(args, method)) for method in args.methods},
+    }
     known = read_known(path, asked)
     first, *others = args.seeds
     everything = {method: list(trials(args, method, first)) for method in args.methods}
@@ -260,9 +263,6 @@ def main(args: Args) -> None:
     show(told, chosen)
     told += [row for row in known if row not in told]  # of other methods, and of other finalists
     write_json(path, {**asked, "chosen": chosen, "runs": told})
-    decided = {row["method"]: row["chosen"] for row in chosen if row["chosen"] != UNDECIDED}
-    if jobs := for_figures(args, decided):
-        run_all(args, plan_for(args, {str(job.out): job for job in jobs}))
 
 
 if __name__ == "__main__":
