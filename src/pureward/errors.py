@@ -19,6 +19,10 @@ class RoomError(InputError):
     """What is asked for does not fit into the memory that is free; beside others it may later."""
 
 
+class InUseError(InputError):
+    """Another process has the folder; later it may be free, or its work done."""
+
+
 class SimulationError(RuntimeError):
     """The simulation cannot be trusted any more: a number is none, or a buffer overflowed."""
 

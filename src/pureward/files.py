@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pureward.errors import InputError
+from pureward.errors import InUseError
 
 #: Names of unfinished work begin like this; whoever finds one may delete it.
 PARTIAL = ".partial-"
@@ -56,6 +56,28 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
         os.close(claim)
 
 
+def is_claimed(path: Path) -> bool:
+    """Whether another process is writing this folder."""
+    return is_held(path.with_name(f"{PARTIAL}{path.name}"))
+
+
+def is_held(path: Path) -> bool:
+    """Whether another process holds the lock of a file or folder."""
+    try:
+        mine = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(mine, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(mine)
+    return False
+
+
 def _claim(partial: Path) -> int:
     """Make a folder of this process alone, empty of what one that was killed has left in it.
 
@@ -67,7 +89,7 @@ def _claim(partial: Path) -> int:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(claim)
-        raise InputError(
+        raise InUseError(
             f"one process at a time may write a folder, and another is writing {partial}; "
             "wait for it or choose another folder"
         ) from error

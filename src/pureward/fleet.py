@@ -68,6 +68,11 @@ class _Bars:
     def put_off(self, job: Job) -> None:
         self.bars[job.out].set_postfix_str("waits for memory")
 
+    def wait_for(self, job: Job) -> bool:
+        self.look(job)
+        self.bars[job.out].set_postfix_str("done by another process")
+        return True
+
     def end(self, ending: Ending) -> None:
         self.look(ending.job)
         if not ending.well:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pureward.errors import InputError, RoomError, TrainingError
+from pureward.run.directory import RunDirectory
 from pureward.work.jobs import work_off
 from pureward.work.processes import LocalProcesses
 
@@ -29,6 +30,9 @@ class Task:
     def finished(self) -> bool:
         return (self.out / "done").exists()
 
+    def busy(self) -> bool:
+        return RunDirectory(self.out).in_use()
+
     def run(self) -> bool:
         print(f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES')}")
         if self.does == "fail":
@@ -37,6 +41,9 @@ class Task:
             return False
         if self.does == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.does == "hold":
+            with RunDirectory(self.out):
+                pass
         if self.does == "sleep":
             time.sleep(600)
         if self.does == "allocate":
@@ -89,6 +96,9 @@ class Silent:
     def look(self, job) -> None: ...
 
     def put_off(self, job) -> None: ...
+
+    def wait_for(self, job) -> bool:
+        return True
 
     def end(self, ending) -> None: ...
 
@@ -245,3 +255,66 @@ def test_a_process_without_memory_says_so(tmp_path, does):
     assert ending.said.startswith("there is no memory left for it: ")
     assert "enough memory: you tried to allocate" in ending.said or "capacity=9" in ending.said
     assert "Traceback" not in (tmp_path / "large" / "log.txt").read_text()
+
+
+class Neighbour(Silent):
+    """Another process that holds a job's folder for some looks, and then leaves it done or not."""
+
+    def __init__(self, job: Task, looks: int, done: bool) -> None:
+        self.job, self.looks, self.done = job, looks, done
+        self.held = RunDirectory(job.out)
+        self.held.__enter__()
+
+    def wait_for(self, job) -> bool:
+        assert job == self.job
+        self.looks -= 1
+        if self.looks == 0:
+            if self.done:
+                (job.out / "done").touch()
+            self.held.__exit__()
+        return True
+
+
+@pytest.mark.parametrize(("done", "state"), [(True, "found"), (False, "finished")])
+def test_a_job_that_another_process_is_at_is_left_to_it(tmp_path, done, state):
+    jobs = [Task(tmp_path / name) for name in ("taken", "free")]
+    executor = AtOnce()
+    endings = work_off(jobs, executor, Neighbour(jobs[0], looks=3, done=done))
+    assert states(endings) == {"taken": state, "free": "finished"}
+    assert executor.started == ["free"] + ["taken"] * (not done)
+
+
+def test_nobody_waits_for_another_process_when_the_time_is_over(tmp_path):
+    class Hurried(Silent):
+        def wait_for(self, job) -> bool:
+            return False
+
+    job = Task(tmp_path / "taken")
+    with RunDirectory(job.out):
+        (ending,) = work_off([job], AtOnce(), Hurried())
+    assert ending.state == "stopped"
+    assert ending.said.startswith("another process was at it")
+
+
+def test_a_process_that_is_second_waits_for_the_first(tmp_path):
+    """As two commands do that were started at once: neither saw the other before it began."""
+
+    @dataclass
+    class Blind(Silent):
+        held: RunDirectory
+        waited: int = 0
+
+        def begin(self, job):
+            if not self.waited:
+                self.held.__enter__()  # after the look, before the process has its folder
+            return job
+
+        def wait_for(self, job) -> bool:
+            self.waited += 1
+            self.held.__exit__()
+            return True
+
+    job = Task(tmp_path / "taken", does="hold")
+    watcher = Blind(RunDirectory(job.out))
+    (ending,) = work_off([job], LocalProcesses(places=(None,)), watcher)
+    assert (ending.state, watcher.waited) == ("finished", 1)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pureward.errors import InputError
+from pureward.files import is_claimed
 from pureward.paper.figure import Figure, Variant
 from pureward.paper.tasks import STUDIES, Study
 from pureward.reward.methods import method_named
@@ -57,6 +58,10 @@ class Collecting:
     def finished(self) -> bool:
         """Whether the dataset is there."""
         return (self.out / "card.json").is_file()
+
+    def busy(self) -> bool:
+        """Whether another process collects it."""
+        return is_claimed(self.out)
 
     def run(self) -> bool:
         """Collect."""

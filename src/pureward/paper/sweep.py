@@ -96,6 +96,10 @@ class Budget:
         """Seconds of an expert that begins now."""
         return min(EXPERTS * self._seconds, self._end - self._now())
 
+    def over(self) -> bool:
+        """Whether nothing is left."""
+        return self._now() >= self._end
+
     def for_run(self) -> float:
         """Seconds of a run that begins now: what the first was given, or less if time ran short."""
         rounds = math.ceil(self._left / self._at_once)
@@ -114,6 +118,7 @@ class _Told:
     total: int
     budget: Budget | None
     begun: dict[Path, float] = field(default_factory=dict)
+    elsewhere: set[Path] = field(default_factory=set)
     ended: int = 0
 
     def begin(self, job: Job) -> Job | None:
@@ -132,8 +137,15 @@ class _Told:
     def put_off(self, job: Job) -> None:
         print(f"  {self._name(job)} found no memory and waits; fewer run at once now", flush=True)
 
+    def wait_for(self, job: Job) -> bool:
+        if job.out not in self.elsewhere:
+            self.elsewhere.add(job.out)
+            print(f"  {self._name(job)} is left to another process that is at it", flush=True)
+        return self.budget is None or not self.budget.over()
+
     def end(self, ending: Ending) -> None:
-        if ending.state in ("found", "blocked"):
+        done_elsewhere = ending.state == "found" and ending.job.out in self.elsewhere
+        if ending.state in ("found", "blocked") and not done_elsewhere:
             return  # nothing was done
         self.ended += 1
         took = ""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pureward.errors import InputError
-from pureward.files import read_object, write_json
+from pureward.errors import InUseError
+from pureward.files import is_held, read_object, write_json
 
 
 class RunDirectory:
@@ -24,18 +24,19 @@ class RunDirectory:
         self.videos = path / "videos"
         self.events = path / "tensorboard"
         self.reward = path / "reward"
+        self.lock = path / "lock"
         self._lock: int | None = None
 
     def __enter__(self) -> "RunDirectory":
         """Take the directory, or say who has it."""
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT)
+        lock = os.open(self.lock, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.read(lock, 32).decode() or "unknown"
             os.close(lock)
-            raise InputError(
+            raise InUseError(
                 f"one process at a time may use a run directory, and {self.path} is in use "
                 f"(process {holder}); wait for it or choose another directory"
             ) from error
@@ -49,6 +50,10 @@ class RunDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def in_use(self) -> bool:
+        """Whether another process has it."""
+        return is_held(self.lock)
 
     def write_status(self, state: str, **facts: Any) -> None:
         """Say how the run stands: running, finished, interrupted or failed."""

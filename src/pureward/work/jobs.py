@@ -15,7 +15,7 @@ from pureward.errors import TrainingError
 
 _LOOK_EVERY = 0.5  # seconds between looks at how the work stands
 
-Result = Literal["finished", "stopped", "failed", "crowded"]
+Result = Literal["finished", "stopped", "failed", "crowded", "busy"]
 
 
 class Job(Protocol):
@@ -40,6 +40,10 @@ class Job(Protocol):
         """Whether there is nothing left to do."""
         ...
 
+    def busy(self) -> bool:
+        """Whether another process is at it, that is none of ours."""
+        ...
+
     def run(self) -> bool:
         """Do it, in this process; whether it came to its end. A failure is raised."""
         ...
@@ -53,7 +57,7 @@ class Handle(Protocol):
         ...
 
     def ended(self) -> Result:
-        """How it ended; crowded out if there was no memory left for it."""
+        """How it ended; crowded if there was no memory for it, busy if another was at it."""
         ...
 
     def last_words(self) -> str:
@@ -117,6 +121,10 @@ class Watcher(Protocol):
         """A job found no memory beside the others and waits for one of them to end."""
         ...
 
+    def wait_for(self, job: Job) -> bool:
+        """Whether to wait, as another process is at a job; asked again and again."""
+        ...
+
     def end(self, ending: Ending) -> None:
         """A job has ended; raising stops all others."""
         ...
@@ -126,7 +134,8 @@ def work_off(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[
     """Do all jobs, each after those it needs; one that fails holds up only those that need it.
 
     One that finds no memory beside others waits until one of them has ended, and from then on no
-    more are at work at once than there was room for.
+    more are at work at once than there was room for. One that another process is at is left to it:
+    found, if that comes to its end; gone on with, if not.
 
     Jobs that are finished are left alone. If this process is interrupted or the watcher raises,
     whatever is at work stops with a checkpoint.
@@ -135,7 +144,7 @@ def work_off(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[
     try:
         while fleet.waiting or fleet.working:
             fleet.start_what_can()
-            if fleet.working:
+            if fleet.working or fleet.waiting:
                 time.sleep(_LOOK_EVERY)
             fleet.look()
     except KeyboardInterrupt:
@@ -171,12 +180,14 @@ class _Fleet:
                 self._settle(job, "found")
             elif lost:
                 self._settle(job, "blocked", f"waits for {', '.join(lost)}")
-            elif None in needed:
+            elif None in needed or len(self.working) >= self.room:
                 continue
-            elif len(self.working) < self.room:
+            elif not job.busy():
                 self._start(job)
-            else:
+            elif self.watcher.wait_for(job):
                 continue
+            else:
+                self._settle(job, "stopped", "another process was at it when the time was over")
             self.waiting.remove(job)
 
     def look(self) -> None:
@@ -186,7 +197,9 @@ class _Fleet:
                 continue
             self.working.remove((job, handle))
             ended = handle.ended()
-            if ended != "crowded":
+            if ended == "busy":  # by one that was faster
+                self.waiting.insert(0, job)
+            elif ended != "crowded":
                 self._settle(job, ended, handle.last_words())
             elif self.working:
                 self._put_off(job)

@@ -13,13 +13,21 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
+from pureward.errors import (
+    InputError,
+    InUseError,
+    SimulationError,
+    TrainingError,
+    in_brief,
+    lacks_memory,
+)
 from pureward.work.jobs import Job, Result
 
 # Fork would copy threads and locks of torch half-way; a new interpreter has none.
 _CONTEXT = multiprocessing.get_context("spawn")
-# Exit codes of "try again later" (EX_TEMPFAIL of sysexits.h) and of "no memory" (ENOMEM).
-_STOPPED, _CROWDED = 75, 12
+# Exit codes: "try again later" (EX_TEMPFAIL of sysexits.h), "no memory" (ENOMEM), "busy" (EBUSY).
+_ENDINGS: dict[int, Result] = {0: "finished", 75: "stopped", 12: "crowded", 16: "busy"}
+_CODES = {result: code for code, result in _ENDINGS.items()}
 _BAR = "%|"  # of every progress bar
 
 
@@ -68,8 +76,7 @@ class LocalProcess:
 
     def ended(self) -> Result:
         """How it ended, by its exit code."""
-        known: dict[int | None, Result] = {0: "finished", _STOPPED: "stopped", _CROWDED: "crowded"}
-        return known.get(self.process.exitcode, "failed")
+        return _ENDINGS.get(self.process.exitcode or 0, "failed")
 
     def last_words(self) -> str:
         """The last line of its log, and the signal that killed it if one did."""
@@ -102,11 +109,13 @@ def _work(job: Job) -> None:
     except Exception as error:
         if lacks_memory(error):
             print(f"there is no memory left for it: {in_brief(error)}", file=sys.stderr)
-            sys.exit(_CROWDED)
+            sys.exit(_CODES["crowded"])
+        if isinstance(error, InUseError):
+            sys.exit(_CODES["busy"])
         if isinstance(error, InputError | SimulationError | TrainingError):
             sys.exit(str(error))
         raise
-    sys.exit(0 if well else _STOPPED)
+    sys.exit(_CODES["finished" if well else "stopped"])
 
 
 def _end_with_parent() -> None:

@@ -36,6 +36,10 @@ class Training:
             return False
         return bool(self.config.stop_at_return) or steps_made(status) >= self.config.env_steps
 
+    def busy(self) -> bool:
+        """Whether another process is at it."""
+        return RunDirectory(self.out).in_use()
+
     def within(self, seconds: float) -> "Training":
         """The same job, to be stopped after so long."""
         return replace(self, config=replace(self.config, budget_seconds=seconds))
