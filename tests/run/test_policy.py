@@ -34,6 +34,13 @@ def test_states_of_another_task_are_refused(run):
         policy.act(torch.zeros(3, 24))
 
 
+def test_a_policy_of_an_unknown_step_is_refused(run):
+    (kept,) = snapshots(run)
+    renamed = kept.rename(kept.with_name("good.safetensors"))
+    with pytest.raises(InputError, match=r"called step-N.safetensors.*got good.safetensors"):
+        load_policy(run, renamed)
+
+
 def test_a_copy_beside_the_snapshots_is_none_of_them(run):
     (kept,) = snapshots(run)
     shutil.copy(kept, kept.with_name("step-000000000640 (1).safetensors"))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.files import PARTIAL, read_object, whole_folder, write_json, write_tensors
+from pureward.run.directory import kept_steps, step_name
 
 FORMAT = 1
 
@@ -35,7 +36,7 @@ class Checkpoint:
 
 def write(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
     """Write the checkpoint of a step; returns its folder."""
-    path = folder / f"step-{step:012d}"
+    path = folder / step_name(step)
     # A finished run that is resumed writes its last step again.
     with whole_folder(path, again=True) as partial:
         write_tensors(partial / _TENSORS, tensors)
@@ -97,7 +98,7 @@ def prune(folder: Path, keep: int) -> None:
 
 def _complete(folder: Path) -> Iterable[Path]:
     """Checkpoints whose two files are there in full."""
-    for path in folder.glob("step-*"):
+    for path in kept_steps(folder):
         tensors, size = path / _TENSORS, read_object(path / _FACTS).get("bytes")
         if tensors.is_file() and tensors.stat().st_size == size:
             yield path

@@ -64,6 +64,25 @@ class RunDirectory:
         return read_object(self.status, absent=(FileNotFoundError, NotADirectoryError))
 
 
+def step_name(step: int) -> str:
+    """What is kept of a step is called like this, in the order of steps."""
+    return f"step-{step:012d}"
+
+
+def step_of(path: Path) -> int | None:
+    """The step that something was kept at; None for what is called otherwise.
+
+    A copy that somebody made, "step-640 (1)", is none of the run's.
+    """
+    prefix, _, number = path.stem.partition("-")
+    return int(number) if prefix == "step" and number.isdecimal() else None
+
+
+def kept_steps(folder: Path, ending: str = "") -> list[Path]:
+    """What is kept in a folder, oldest first."""
+    return sorted(path for path in folder.glob(f"step-*{ending}") if step_of(path) is not None)
+
+
 def steps_made(status: Mapping[str, Any]) -> int:
     """How many env steps a run has made, by its status; 0 where that does not tell."""
     steps = status.get("env_steps")

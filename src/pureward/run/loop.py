@@ -19,7 +19,7 @@ from pureward.reward.regression import Pass
 from pureward.run import checkpoint
 from pureward.run.config import RunConfig
 from pureward.run.config_file import check_config, write_config
-from pureward.run.directory import RunDirectory
+from pureward.run.directory import RunDirectory, kept_steps, step_name, step_of
 from pureward.run.evaluate import evaluate, film
 from pureward.run.learner import Learner
 from pureward.run.log import MetricsLog, read_metrics
@@ -279,7 +279,7 @@ class _Run:
                 cameras=True,
                 distractors=self.config.distractors or None,
             )
-            path = self.directory.videos / f"step-{self.env_steps:012d}.mp4"
+            path = self.directory.videos / f"{step_name(self.env_steps)}.mp4"
             film(stage, greedy, path, seed=self.config.seed)
 
     def _snapshot(self) -> None:
@@ -321,9 +321,8 @@ class _Run:
     def _forget_the_future(self) -> None:
         """Delete policies and films from after the checkpoint: this run will not have made them."""
         for folder in (self.directory.snapshots, self.directory.videos):
-            for path in folder.glob("step-*"):
-                step = path.stem.removeprefix("step-")
-                if step.isdigit() and int(step) > self.env_steps:
+            for path in kept_steps(folder):
+                if (step_of(path) or 0) > self.env_steps:
                     path.unlink()
 
     def _restore(self, saved: checkpoint.Checkpoint) -> int:

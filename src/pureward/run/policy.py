@@ -13,7 +13,7 @@ from pureward.errors import InputError
 from pureward.files import whole_file, write_tensors
 from pureward.run.config import RunConfig
 from pureward.run.config_file import read_config
-from pureward.run.directory import RunDirectory
+from pureward.run.directory import RunDirectory, kept_steps, step_name, step_of
 from pureward.types import Policy
 
 
@@ -32,15 +32,13 @@ def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
     if agent.normaliser is not None:
         tensors |= {f"normaliser.{name}": t for name, t in agent.normaliser.state_dict().items()}
     sizes = {"state_size": str(agent.state_size), "action_size": str(agent.action_size)}
-    with whole_file(folder / f"step-{env_steps:012d}.safetensors") as partial:
+    with whole_file(folder / f"{step_name(env_steps)}.safetensors") as partial:
         write_tensors(partial, tensors, sizes)
 
 
 def snapshots(run: Path) -> list[Path]:
     """The policies a run has kept, oldest first."""
-    files = RunDirectory(run).snapshots.glob("step-*.safetensors")
-    # A copy that somebody made, "step-640 (1)", is none of the run's.
-    return sorted(file for file in files if file.stem.removeprefix("step-").isdigit())
+    return kept_steps(RunDirectory(run).snapshots, ".safetensors")
 
 
 def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
@@ -51,6 +49,12 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
     if snapshot is None and not kept:
         raise InputError(f"{run} has kept no policy yet; let it run for a while")
     path = snapshot or kept[-1]
+    env_steps = step_of(path)
+    if env_steps is None:
+        raise InputError(
+            f"a policy is called step-N.safetensors after its env steps, got {path.name}; "
+            f"choose one of {run}/snapshots"
+        )
     try:
         with safe_open(path, framework="pt") as file:
             sizes = [int(file.metadata()[name]) for name in ("state_size", "action_size")]
@@ -62,7 +66,7 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
     agent = D4PG(config.agent, state_size=sizes[0], action_size=sizes[1], device=device)
     _load(agent, tensors, path)
     act = _on_its_states(agent, path)
-    return SavedPolicy(config=config, env_steps=int(path.stem.split("-")[1]), act=act)
+    return SavedPolicy(config=config, env_steps=env_steps, act=act)
 
 
 def _on_its_states(agent: D4PG, path: Path) -> Policy:
