@@ -19,7 +19,7 @@ from pureward.run.config_file import flat, to_json
 from pureward.run.directory import RunDirectory
 from pureward.run.presets import preset
 from pureward.work.processes import LocalProcesses
-from pureward.work.training import Training
+from pureward.work.training import Training, wall_seconds
 
 sys.path.insert(0, str(Path(__file__).parent))
 from small import written_plan
@@ -190,6 +190,12 @@ def test_a_run_that_has_measured_nothing_tells_no_rate(tmp_path, metrics):
     (made.runs["reach", "gail"][1] / "status.json").unlink()
     one = next(one for one in estimate(made, "cpu") if not one.done)
     assert (one.seconds, one.source) == (None, "")
+
+
+@pytest.mark.parametrize("seconds", ['"long"', "null", "-3", "NaN"])
+def test_a_time_that_is_none_counts_as_not_measured(tmp_path, seconds):
+    (tmp_path / "work.json").write_text(f'{{"wall_seconds": {seconds}}}')
+    assert wall_seconds(tmp_path) == 0.0
 
 
 def test_the_service_that_shares_a_gpu_is_found(tmp_path, monkeypatch):

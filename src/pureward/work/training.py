@@ -59,4 +59,5 @@ class Training:
 
 def wall_seconds(run: Path) -> float:
     """How long a run has taken with everything, all its sittings together; 0 if nobody counted."""
-    return read_object(run / _WORK).get("wall_seconds", 0.0)
+    seconds = read_object(run / _WORK).get("wall_seconds")
+    return seconds if isinstance(seconds, int | float) and seconds > 0 else 0.0
