@@ -128,6 +128,24 @@ def test_a_setting_that_refuses_its_value_says_so_in_a_line(words, sentence, cap
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "TASK"),
+        (["reach", "--demonstration", "data"], "--demonstrations"),
+        (["reach"], "pureward: method 'nn-pugail' needs demonstrations, got ''"),
+        (["reach", "--method", "prl"], "pureward: method 'prl' needs annotations, got ''"),
+    ],
+)
+def test_words_are_read_before_data_is_asked_for(words, told, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", *words])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert ("needs" in error) == told.startswith("pureward")
+
+
 def test_words_that_cannot_be_read_are_told_with_their_help(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--worlds", "many"])

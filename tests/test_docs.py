@@ -69,6 +69,20 @@ def test_links_between_pages_lead_somewhere(page):
     assert missing == []
 
 
+def headings(page: Path) -> set[str]:
+    """What a link to a part of a page may name, as GitHub spells it."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_a_part_of_a_page_find_its_heading(page):
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    named = [((page.parent / file) if file else page, part) for file, part in links]
+    missing = [(file.name, part) for file, part in named if part not in headings(file)]
+    assert missing == []
+
+
 def test_the_quick_starts_are_short():
     for block in blocks(ROOT / "README.md"):
         assert len([line for line in block.splitlines() if line.strip()]) < 15

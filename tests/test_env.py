@@ -227,3 +227,69 @@ def test_a_broken_simulation_is_reported(tmp_path, monkeypatch):
     env.step(torch.zeros(2, 6))
     with pytest.raises(SimulationError, match="walker: .* 1 of 2 worlds"):
         env.check()
+
+
+def test_a_policy_s_gradients_stay_with_it():
+    env, policy = pureward.make("reach", 2, "cpu"), torch.nn.Linear(4, 2)
+    step = env.step(policy(env.reset().state))
+    assert not env.engine.state.ctrl.requires_grad
+    assert not step.obs.state.requires_grad
+
+
+def test_actions_on_another_device_are_refused():
+    env = pureward.make("reach", 2, "cpu")
+    with pytest.raises(InputError, match="on the environment's device, cpu, got meta; move them"):
+        env.step(torch.zeros(2, 2, device="meta"))
+
+
+def test_a_bad_action_told_late_is_forgotten_at_a_reset():
+    env = pureward.make("reach", 2, "cpu")
+    env._bad_actions._cuda = True  # as on CUDA, where the flag stays up
+    with pytest.raises(InputError, match="actions must be finite"):
+        env.step(torch.full((2, 2), float("nan")))
+    with pytest.raises(InputError, match="actions must be finite"):
+        env.step(torch.zeros(2, 2))
+    env.reset()
+    env.step(torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("seed", [None, 1.5, "1"])
+def test_a_seed_that_is_no_whole_number_is_refused(seed):
+    with pytest.raises(InputError, match="seed must be a whole number, got"):
+        pureward.make("reach", 1, "cpu", seed=seed)
+
+
+def test_a_seed_may_be_numpy_s_own():
+    one, two = (pureward.make("reach", 1, "cpu", seed=seed) for seed in (3, np.int64(3)))
+    assert torch.equal(one.reset().state, two.reset().state)
+
+
+def own_env(model=None, **changes) -> BatchEnv:
+    task = replace(TASKS["reach"], **changes)
+    return BatchEnv(task, CpuEngine(model or task.build(), 2, substeps=task.substeps), None)
+
+
+def test_worlds_that_have_all_come_apart_are_reported():
+    env = own_env(observe=lambda state: 1e6 + state.qpos, horizon=3)
+    assert env.step(torch.zeros(2, 2)).terminated.all()
+    env.step(torch.zeros(2, 2))
+    with pytest.raises(SimulationError, match="all 2 worlds show numbers that are none or beyond"):
+        env.step(torch.zeros(2, 2))
+
+
+def test_an_actuator_without_a_range_is_named():
+    model = TASKS["reach"].build()
+    model.actuator_ctrlrange[1] = 0.0
+    with pytest.raises(InputError, match=r"actuator 1 \('.*'\) has none; give it one"):
+        own_env(model)
+
+
+@pytest.mark.parametrize("name", ["reward", "success"])
+def test_a_task_s_function_of_a_wrong_shape_is_named(name):
+    with pytest.raises(InputError, match=rf"{name} must have shape \(2,\).* got \(2, 2\)"):
+        own_env(**{name: lambda state: state.qpos > 0})
+
+
+def test_a_task_s_reset_of_an_unknown_field_is_named():
+    with pytest.raises(InputError, match=r"must draw fields of the state, got \['qpo'\]; choose"):
+        own_env(reset=lambda model, device: lambda worlds, _: {"qpo": torch.zeros(worlds, 2)})

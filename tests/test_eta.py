@@ -82,3 +82,7 @@ def test_methods_without_a_share_of_successes_have_no_eta(make, method):
 
 def test_a_run_that_has_told_nothing_has_no_eta(tmp_path):
     assert read_eta(read_history(write_run(tmp_path / "run", "nn-pugail", []))) is None
+
+
+def test_an_eta_that_is_no_number_is_not_told(make):
+    assert read_eta(make(prior=float("nan"))).used == 0.5

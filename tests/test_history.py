@@ -65,6 +65,24 @@ def test_a_course_leaves_out_what_is_no_number(tmp_path):
     assert run.series("eval", "kind").shape == (0, 2)
 
 
+@pytest.mark.parametrize("step", ["NaN", "Infinity", "-Infinity", "1" + "0" * 400])
+def test_a_line_whose_step_is_no_number_is_left_out(tmp_path, step):
+    path = write_run(tmp_path / "run", "gail", course(50.0))
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write(f'{{"kind": "eval", "step": {step}, "return": 1.0}}\n')
+    run = read_history(path)
+    assert run.rows == course(50.0)
+    assert run.verdict().numbers["return"] == 50.0
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1" + "0" * 400])
+def test_a_value_that_is_no_number_is_left_out_of_its_line(tmp_path, value):
+    path = write_run(tmp_path / "run", "gail", [])
+    line = f'{{"kind": "eval", "step": 5, "return": {value}, "success": 1.0}}'
+    (path / "metrics.jsonl").write_text(line)
+    assert read_history(path).rows == [{"kind": "eval", "step": 5, "success": 1.0}]
+
+
 def test_settings_of_another_type_are_as_if_left_out(tmp_path):
     run = read_history(write_run(tmp_path / "run", "gail", [], data=-1, seed="x"))
     assert (run.expert, run.seed) == (None, 0)
@@ -77,7 +95,10 @@ def test_settings_of_another_type_are_as_if_left_out(tmp_path):
         (None, "holds config.json, and"),
         ("{", "cannot be read"),
         ("{}", "must name a task and a method"),
-        ('{"task": "reach", "method": "guess"}', "unknown method 'guess'"),
+        (
+            '{"task": "reach", "method": "guess"}',
+            "config.json cannot be read: unknown method 'guess'",
+        ),
     ],
 )
 def test_folders_that_are_no_runs_are_refused(tmp_path, config, sentence):

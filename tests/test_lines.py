@@ -30,3 +30,20 @@ def test_a_label_names_three_settings_and_counts_the_rest(tmp_path):
     first = lines(read_histories(made))[0].label
     assert first.count("reward.") == 3
     assert first.endswith(" and 1 more settings")
+
+
+def test_an_empty_setting_can_be_seen(tmp_path):
+    made = [
+        write_run(tmp_path / f"run{shape}", "gail", [], distractors=shape)
+        for shape in ("cuboid", "")
+    ]
+    labels = [line.label for line in lines(read_histories(made))]
+    assert labels == ["gail, distractors cuboid", 'gail, distractors ""']
+
+
+def test_lines_of_two_tasks_need_no_settings_to_be_told_apart(tmp_path):
+    made = [
+        write_run(tmp_path / task, "gail", [], task=task, worlds=worlds)
+        for task, worlds in (("walker", 512), ("lift", 1024))
+    ]
+    assert [line.label for line in lines(read_histories(made))] == ["gail", "gail"]

@@ -174,6 +174,28 @@ def test_what_was_not_measured_is_told(runs, tmp_path):
     bare = read_history(write_run(tmp_path / "b", "prl", course(1.0)))
     with pytest.raises(InputError, match="has probed P\\(success\\)"):
         curves([bare], metric="success")
+    begun = read_history(write_run(tmp_path / "n", "prl", []))
+    with pytest.raises(InputError, match="has measured anything yet; let them run"):
+        curves([begun])
+
+
+def test_the_success_of_evaluations_is_offered_by_its_kind(tmp_path):
+    rows = [{"kind": "eval", "step": 1, "return": 2.0, "success": 0.5}]
+    run = read_history(write_run(tmp_path / "r", "prl", rows))
+    with pytest.raises(InputError, match="choose from eval/success, return$"):
+        curves([run], metric="sucess")
+    assert drawn(curves([run], metric="eval/success").axes[0])["prl"].tolist() == [[1.0, 0.5]]
+
+
+def test_every_expert_has_a_line(tmp_path):
+    returns = (60.0, 70.0, 80.0, 90.0)
+    data = [write_card(tmp_path / f"{r}" / "data", train=r, failure=1.0) for r in returns]
+    made = [
+        write_run(tmp_path / f"run-{n}", "gail", course(50.0), data=folder, seed=n)
+        for n, folder in enumerate(data)
+    ]
+    told = drawn(curves(read_histories(made)).axes[0])
+    assert {f"expert, {r}" for r in returns} <= told.keys()
 
 
 def test_shares_that_are_no_numbers_were_not_measured(tmp_path):

@@ -77,21 +77,33 @@ def test_what_a_discriminator_takes_for_success(make):
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence"),
+    ("method", "error", "probe", "sentence"),
     [
         (
+            "prl",
             45.0,
+            {},
             "45.0 more an episode than the truth, 50% of the best annotated return, which is de",
         ),
         (
+            "nn-purl",
             -27.0,
+            PROBE,
             "27.0 less an episode than the truth, 30% of the best annotated return, which is st",
         ),
-        (-9.0, "9.0 less an episode than the truth, 10% of the best annotated return."),
+        # Without a gate nothing is withheld: it predicts little, and nobody starves by it.
+        (
+            "prl",
+            -27.0,
+            {},
+            "27.0 less an episode than the truth, 30% of the best annotated return.",
+        ),
+        ("prl", -9.0, {}, "9.0 less an episode than the truth, 10% of the best annotated return."),
     ],
 )
-def test_reward_errors_have_a_side(make, error, sentence):
-    assert sentence in read_error(make("prl", 30.0, evaluated={"reward_error": error}))
+def test_reward_errors_have_a_side_and_the_verdicts_name(make, method, error, probe, sentence):
+    run = make(method, 30.0, evaluated={"reward_error": error}, probe=probe)
+    assert sentence in read_error(run)
 
 
 def test_the_file_stands_on_its_own(make, tmp_path):
@@ -127,3 +139,9 @@ def test_parts_without_runs_are_left_out(make, tmp_path):
     write_report(path, [make("prl", 30.0).path])
     titles = re.findall(r"<h2>(.*?)</h2>", path.read_text())
     assert titles == ["What was run", "Verdicts", "From annotated episodes"]
+
+
+def test_runs_that_have_just_begun_can_be_reported(tmp_path):
+    path = tmp_path / "report.html"
+    write_report(path, [write_run(tmp_path / "run", "gail", [{"kind": "train", "step": 1}])])
+    assert "None of these runs has been evaluated yet." in path.read_text()

@@ -42,6 +42,15 @@ def test_a_policy_of_the_users(tmp_path, monkeypatch, capsys):
     assert returns["mine:home"] > returns["zero"] + 5
 
 
+def test_a_policy_s_module_that_cannot_be_read_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "unreadable.py").write_text("def act(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    arguments = ["show", "reach", "--out", str(tmp_path / "out"), "--policy", "unreadable:act"]
+    code, err = fails(arguments, capsys)
+    assert code == 2
+    assert "got 'unreadable:act' (invalid syntax (unreadable.py, line 1))" in err
+
+
 def test_both_cameras_of_the_arm_are_shown(tmp_path):
     arguments = ["--worlds", "1", "--steps", "2", "--policy", "scripted"]
     main(["show", "stack", "--out", str(tmp_path), "--distractors", "cuboid", *arguments])
@@ -66,6 +75,9 @@ def test_tasks_are_listed(capsys):
         (["show", "walker", "--device", "cuda:7"], "device 'cuda:7' needs a CUDA GPU"),
         (["show", "walker", "--device", "gpu"], "unknown device 'gpu'"),
         (["show", "walker", "--policy", "no.such:thing"], "policy must be"),
+        (["show", "reach", "--policy", "./no/such"], "got './no/such' (there is no such folder)"),
+        (["show", "reach", "--policy", ""], "got '' (there is no such folder)"),
+        (["show", "reach", "--policy", "./mine:act"], "got './mine:act'"),
         (["show", "reach", "--policy", "os:path"], "got 'os:path' (it is a module)"),
         (["show", "walker", "--policy", "scripted"], "no script for task 'walker'"),
         (["show", "walker", "--distractors", "cube"], "'walker' has no distractors"),

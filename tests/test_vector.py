@@ -73,6 +73,7 @@ def test_the_last_observation_of_an_episode_is_in_info():
         assert env.single_observation_space.contains(info["final_obs"][world])
         assert not np.array_equal(info["final_obs"][world], obs[world])
     assert (info["episode"]["l"] == 100).all()
+    assert info["final_info"]["success"].tolist() == info["success"].tolist()
 
 
 def test_render_gives_an_image_a_world():
@@ -103,3 +104,72 @@ def test_a_world_that_comes_apart_ends_with_its_last_observation():
     assert info["_final_obs"].tolist() == [False, True, False]
     assert np.isfinite(info["final_obs"][1]).all()
     assert env.observation_space.contains(obs)
+
+
+def test_a_seed_is_the_same_number_whatever_its_type():
+    env = pureward.make_vec("reach", 2, device="cpu")
+    assert np.array_equal(env.reset(seed=7)[0], env.reset(seed=np.int64(7))[0])
+    assert np.array_equal(env.reset(seed=[1, 2])[0], env.reset(seed=np.array([1, 2]))[0])
+
+
+@pytest.mark.parametrize("seed", [[1], [1, 2, 3], [1, None], [1, -2], "ab", 1.5])
+def test_seeds_that_are_not_one_a_world_are_refused(seed):
+    env = pureward.make_vec("reach", 2, device="cpu")
+    with pytest.raises(pureward.InputError, match="seed must be a whole number or 2 of them"):
+        env.reset(seed=seed)
+
+
+def test_a_reset_of_some_worlds_is_refused():
+    env = pureward.make_vec("reach", 2, device="cpu")
+    with pytest.raises(pureward.InputError, match="reset together, got a reset_mask; leave it out"):
+        env.reset(options={"reset_mask": np.array([True, False])})
+
+
+def test_rendered_images_are_kept():
+    env = pureward.make_vec("reach", 2, device="cpu", cameras=True)
+    env.reset(seed=0)
+    images = env.render()
+    before = np.array(images)
+    for _ in range(10):
+        env.step(np.ones((2, 2), dtype=np.float32))
+    assert not np.array_equal(env.render(), before)
+    assert np.array_equal(images, before)
+
+
+def test_rendering_leaves_observations_as_they_are():
+    vector = gymnasium.make_vec("pureward/reach-v0", 2, device="cpu", render_mode="rgb_array")
+    single = gymnasium.make("pureward/reach-v0", device="cpu", render_mode="rgb_array")
+    assert vector.single_observation_space == single.observation_space
+    assert vector.single_observation_space.shape == (4,)
+    obs, _ = vector.reset(seed=0)
+    assert vector.observation_space.contains(obs)
+    single.reset(seed=0)
+    assert single.render().shape == vector.render()[0].shape == (64, 64, 3)
+
+
+@pytest.mark.parametrize(("cameras", "mode"), [(True, "rgb_array"), (False, None)])
+def test_wrappers_are_told_whether_there_are_images(cameras, mode):
+    assert pureward.make_vec("reach", 1, device="cpu", cameras=cameras).render_mode == mode
+
+
+def test_the_last_image_of_an_episode_is_its_own():
+    env = gymnasium.make("pureward/reach-v0", device="cpu", cameras=True, render_mode="rgb_array")
+    env.reset(seed=0)
+    truncated = False
+    while not truncated:
+        obs, _, _, truncated, _ = env.step(np.ones(2, dtype=np.float32))
+    assert np.array_equal(env.render(), obs["frames"].transpose(1, 2, 0))
+
+
+def test_render_modes_that_are_not_there_are_refused():
+    for make in (gymnasium.make, gymnasium.make_vec):
+        with pytest.raises(pureward.InputError, match="render_mode must be .* got 'human'"):
+            make("pureward/reach-v0", device="cpu", render_mode="human")
+
+
+@pytest.mark.filterwarnings("error")
+def test_actions_may_be_read_only():
+    env = pureward.make_vec("reach", 2, device="cpu")
+    action = np.zeros((2, 2), dtype=np.float32)
+    action.flags.writeable = False
+    env.step(action)

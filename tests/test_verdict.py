@@ -2,6 +2,7 @@
 
 import pytest
 
+from pureward.errors import InputError
 from pureward.verdict import Facts, Verdict, judge, late_numbers
 
 DEMONSTRATED = {"expert": 90.0, "failure": 10.0}
@@ -223,3 +224,14 @@ def test_a_discriminator_that_is_low_everywhere_is_told_by_its_means():
     assert "D is below ½ on all frames, its mean 0.14 trained on, 0.13 held out, 0.02 failing" in (
         told.sentence
     )
+
+
+def test_a_value_that_is_no_number_was_not_measured():
+    told = {"success/train": "1.0", "success/held_out": None, "reward/mean": float("nan")}
+    assert verdict("gail", probe=told).name == "undecided"
+
+
+@pytest.mark.parametrize("row", [{"step": 1}, {"kind": "eval"}, {"kind": "eval", "step": "1"}])
+def test_rows_of_another_form_are_refused(row):
+    with pytest.raises(InputError, match="a kind in words and a step in numbers, got {"):
+        judge(Facts(method="gail"), [row])

@@ -2,8 +2,8 @@
 """A run read back: its settings, what it measured, and the returns to measure it against."""
 
 import json
-import math
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ class History:
     path: Path
     config: dict[str, Any]
     rows: list[dict[str, Any]]
-    """The lines of metrics.jsonl."""
+    """The lines of metrics.jsonl, their numbers finite."""
     expert: float | None
     """Return of the best behaviour in the run's data, where its card says so."""
     expert_label: str = "expert"
@@ -55,9 +55,9 @@ class History:
     def series(self, kind: str, name: str, by: str = "step") -> np.ndarray:
         """A metric's course, (count, 2): env steps or seconds, and values."""
         rows = [row for row in self.rows if row["kind"] == kind]
-        points = [(row[by], row[name]) for row in rows if _numbers(row, by, name)]
-        course = np.array(points, dtype=float).reshape(-1, 2)
-        return course[np.isfinite(course).all(axis=1)]
+        points = [(row.get(by), row.get(name)) for row in rows]
+        known = [point for point in points if all(map(_is_number, point))]
+        return np.array(known, dtype=float).reshape(-1, 2)
 
     def verdict(self) -> Verdict:
         """What became of its reward."""
@@ -70,7 +70,7 @@ def read_history(run: Path) -> History:
     directory = RunDirectory(run)
     config = _read_settings(directory)
     rows = read_metrics(directory.metrics) if directory.metrics.is_file() else []
-    return History(path=run, config=config, rows=rows, **_references(config))
+    return History(path=run, config=config, rows=_sound(rows), **_references(config))
 
 
 def read_histories(runs: Sequence[Path]) -> list[History]:
@@ -105,8 +105,17 @@ def _read_settings(directory: RunDirectory) -> dict[str, Any]:
         raise InputError(f"{directory.config} cannot be read ({error}); check the path") from error
     if not isinstance(config, dict) or not {"task", "method"} <= config.keys():
         raise InputError(f"{directory.config} must name a task and a method; it is no run's")
-    method_named(str(config["method"]))
+    try:
+        method_named(str(config["method"]))
+    except InputError as error:
+        raise InputError(f"{directory.config} cannot be read: {error}") from error
     return config
+
+
+def _sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines without what is NaN or infinite; one with such a step has no place in a course."""
+    kept = [{k: v for k, v in row.items() if k == "kind" or _is_number(v)} for row in rows]
+    return [row for row in kept if "step" in row]
 
 
 def _references(config: dict[str, Any]) -> dict[str, Any]:
@@ -137,11 +146,10 @@ def _card_splits(folder: Any) -> dict[str, Any]:
 def _number(splits: dict[str, Any], split: str, name: str) -> float | None:
     """A number that a card tells of a split, or None."""
     told = splits.get(split)
-    if not isinstance(told, dict) or not _numbers(told, name):
-        return None
-    return told[name] if abs(told[name]) < math.inf else None
+    value = told.get(name) if isinstance(told, dict) else None
+    return value if _is_number(value) else None
 
 
-def _numbers(values: dict[str, Any], *names: str) -> bool:
-    """Whether all these are there and numbers."""
-    return all(isinstance(values.get(name), int | float) for name in names)
+def _is_number(value: Any) -> bool:
+    """Whether it is a number, and none beyond what a float holds: JSON has integers of any size."""
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max

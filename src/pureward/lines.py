@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from pureward.history import History
+from pureward.interval import half_width
 from pureward.run.config import RunConfig
 from pureward.run.config_file import MAY_CHANGE, flat, to_json
 
@@ -51,7 +51,7 @@ def lines(runs: Sequence[History]) -> list[Line]:
     for run in runs:
         groups.setdefault(repr((run.method, sorted(_settings(run).items()))), []).append(run)
     found = [Line(label=own[0].method, method=own[0].method, runs=own) for own in groups.values()]
-    return [_told_apart(line, [o for o in found if o.method == line.method]) for line in found]
+    return [_told_apart(line, [o for o in found if _alike(o, line)]) for line in found]
 
 
 def band(courses: Sequence[np.ndarray]) -> Band:
@@ -64,10 +64,7 @@ def band(courses: Sequence[np.ndarray]) -> Band:
     known = known[(known >= first) & (known <= last)]
     at = known if len(known) <= _GRID else np.linspace(first, last, _GRID)
     values = np.stack([np.interp(at, course[:, 0], course[:, 1]) for course in courses])
-    count = len(courses)
-    quantile = float(stdtrit(count - 1, 0.975))
-    half = quantile * values.std(axis=0, ddof=1) / np.sqrt(count)
-    return Band(at=at, mean=values.mean(axis=0), half_width=half)
+    return Band(at=at, mean=values.mean(axis=0), half_width=half_width(values))
 
 
 def _settings(run: History) -> dict[str, Any]:
@@ -86,12 +83,22 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _told_apart(line: Line, same_method: list[Line]) -> Line:
+def _told(value: Any) -> str:
+    """A setting's value, visible where it is empty, as on the command line."""
+    return '""' if value == "" else str(value)
+
+
+def _alike(one: Line, other: Line) -> bool:
+    """Whether their labels must differ; lines of two tasks are in panels of their own."""
+    return one.method == other.method and one.runs[0].task == other.runs[0].task
+
+
+def _told_apart(line: Line, alike: list[Line]) -> Line:
     """The line with the settings in its label that others of its method do not share."""
     own = _settings(line.runs[0])
-    others = [_settings(other.runs[0]) for other in same_method]
+    others = [_settings(other.runs[0]) for other in alike]
     differing = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    told = "".join(f", {name} {own[name]}" for name in differing[:_NAMED])
+    told = "".join(f", {name} {_told(own[name])}" for name in differing[:_NAMED])
     if len(differing) > _NAMED:
         told += f" and {len(differing) - _NAMED} more settings"
     return Line(label=line.label + told, method=line.method, runs=line.runs)

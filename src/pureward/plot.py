@@ -235,7 +235,7 @@ def draw_expert(axis: Axes, runs: Sequence[History]) -> None:
     """Draw a dashed line for each return that the runs are held against."""
     known = {(run.expert, run.expert_label) for run in runs if run.expert is not None}
     named = Counter(label for _, label in known)
-    for (value, label), style in zip(sorted(known), ("--", ":", "-."), strict=False):
+    for (value, label), style in zip(sorted(known), cycle(("--", ":", "-.")), strict=False):
         told = label if named[label] == 1 else f"{label}, {value:.1f}"
         axis.axhline(value, color="0.3", linestyle=style, linewidth=1, label=told)
 
@@ -267,14 +267,21 @@ def _find(runs: Sequence[History], metric: str) -> tuple[str, str]:
     for kind, name in wanted:
         if any(len(run.series(kind, name)) for run in runs):
             return kind, name
-    there = sorted({name for kind in kinds for name in _course_names(runs, kind)})
+    there = [name for kind in kinds for name in _course_names(runs, kind)]
+    if not there:
+        raise InputError("none of these runs has measured anything yet; let them run for a while")
     raise InputError(
-        f"none of these runs has measured {metric!r}; choose from "
-        f"{', '.join(dict.fromkeys([SUCCESS, *there]))}"
+        f"none of these runs has measured {metric!r}; choose from {', '.join(_choices(there))}"
     )
 
 
-def _course_names(runs: Sequence[History], kind: str, start: str = "") -> set[str]:
+def _choices(there: Sequence[str]) -> list[str]:
+    """What can be asked for: "success" is the probes', that of evaluations goes by its kind."""
+    names = sorted({f"eval/{name}" if name == SUCCESS else name for name in there})
+    probed = any(name.startswith(f"{SUCCESS}/") for name in there)
+    return [SUCCESS, *names] if probed else names
+
+
+def _course_names(runs: Sequence[History], kind: str) -> set[str]:
     rows = [row for run in runs for row in run.rows if row["kind"] == kind]
-    names = {name for row in rows for name in row if name.startswith(start)}
-    return names - {"kind", "step", "seconds", "updates"}
+    return {name for row in rows for name in row} - {"kind", "step", "seconds", "updates"}

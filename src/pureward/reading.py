@@ -16,6 +16,8 @@ _SOURCES = {
     "replay": "{} of the agent's own",
     "solved": "{} of its successes",
 }
+# An error has a name where the verdict has: one that does no harm is none of these.
+_CALLED = {"reward hacked": ", which is delusion", "starved": ", which is starvation"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +114,15 @@ def read_success(run: History) -> str:
 
 def read_error(run: History) -> str:
     """How far the promised return of a supervised method lies from the true one."""
-    numbers = run.verdict().numbers
-    if "reward_error" not in numbers:
+    verdict = run.verdict()
+    error = verdict.numbers.get("reward_error")
+    if error is None:
         return f"{run.method} was not evaluated with its predictions."
-    error = numbers["reward_error"]
-    side, name = ("more", "delusion") if error > 0 else ("less", "starvation")
+    side = "more" if error > 0 else "less"
     told = f"{run.method} is paid {abs(error):.1f} {side} an episode than the truth"
-    if not run.expert:
-        return told + "."
-    share = abs(error / run.expert)
-    called = f", which is {name}" if share > PARTED else ""
-    return f"{told}, {share:.0%} of the best annotated return{called}."
+    if run.expert:
+        told += f", {abs(error / run.expert):.0%} of the best annotated return"
+    return f"{told}{_CALLED.get(verdict.name, '')}."
 
 
 def trained_for(run: History) -> tuple[int, float]:

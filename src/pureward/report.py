@@ -140,7 +140,9 @@ def _curves(kind: Positives, runs: Sequence[History]) -> Section:
     told = read_curves(found[-1].runs, [line.runs for line in found[:-1]])
     if kind == "annotations":
         told += [read_error(run) for run in runs]
-    parts = [f'<p class="read">{escape(explained)}</p>', _picture(curves(runs), title)]
+    parts = [f'<p class="read">{escape(explained)}</p>']
+    if any(map(ending, [[run] for run in runs])):  # else there is nothing to draw yet
+        parts.append(_picture(curves(runs), title))
     return Section(title=title, parts=[*parts, _paragraphs([" ".join(told)])])
 
 

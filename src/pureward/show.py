@@ -82,20 +82,27 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
         return Scripted(env.task.name, env.engine.state)
     if name == "zero":
         return lambda _: torch.zeros(shape, device=env.device)
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return load_policy(Path(name), device=str(env.device)).act
-    module, _, function = name.partition(":")
     try:
-        found = getattr(import_module(module), function)
-        if callable(found):
-            return _somebodys(name, cast(Policy, found))
-        raise ValueError(f"it is a {type(found).__name__}")
-    except (ImportError, AttributeError, ValueError) as error:
+        return _somebodys(name, _function(name))
+    except Exception as error:  # a module may raise anything while it is imported
         raise InputError(
             f"policy must be 'random', 'zero', 'scripted' (lift and stack), a run directory or "
             f"MODULE:FUNCTION, got {name!r} "
             f"({error}); check the spelling and that the module is on PYTHONPATH"
         ) from error
+
+
+def _function(name: str) -> Policy:
+    """What MODULE:FUNCTION names."""
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ValueError("there is no such folder")
+    found = getattr(import_module(module), function)
+    if not callable(found):
+        raise ValueError(f"it is a {type(found).__name__}")
+    return cast(Policy, found)
 
 
 def _somebodys(name: str, policy: Policy) -> Policy:

@@ -261,8 +261,11 @@ def test_one_that_flew_away_does_not_hide_where_the_others_are():
         ({"critic_layers": (-3,)}, "critic_layers must each have at least 1 unit"),
         ({"atoms": 1}, "two atoms or more"),
         ({"value_high": -1.0}, "got 51 from 0.0 to -1.0"),
+        ({"value_high": math.inf}, "finite .* got 51 from 0.0 to inf"),
+        ({"value_low": -math.inf}, "finite .* got 51 from -inf to 100.0"),
         ({"target_period": 0}, "target_period ≥ 1"),
         ({"polyak": 1.5}, r"polyak in \[0, 1\]"),
+        ({"gradient_clip": math.nan}, "a clip ≥ 0, got 100, 0.0 and nan"),
     ],
 )
 def test_bad_settings_are_answered_in_a_sentence(settings, sentence):

@@ -15,11 +15,13 @@ import torch
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
+from PIL import EpsImagePlugin
 
 import pureward
-from pureward.data.dataset import read_dataset, write_episodes
+from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode, annotated, split_by_share
+from pureward.data.writing import write_episodes
 from pureward.run.collect import rollout
 
 
@@ -57,6 +59,8 @@ def test_states_are_read_as_they_were_written(played, states_only):
         assert read.simulator["qpos"].dtype == torch.float64
         assert torch.equal(read.simulator["qpos"], kept.simulator["qpos"])
     assert [e.policy for e in dataset.split(FAILURE)] == ["of failure"]
+    with pytest.raises(pureward.InputError, match="unknown split 'held_out'; choose from"):
+        dataset.split("held_out")
 
 
 def test_frames_drawn_on_load_are_the_frames_that_were_seen(played, states_only):
@@ -117,6 +121,13 @@ def test_an_interrupted_write_leaves_nothing(played, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_task_does_not_have_is_not_drawn(played):
+    """No mocap body in reach: columns of one are not for its frames, whatever their size."""
+    mocap = torch.zeros(101, 2, 3)
+    odd = replace(played[0], frames=None, simulator={**played[0].simulator, "mocap_pos": mocap})
+    assert torch.equal(draw([odd], "reach")[0].frames, played[0].frames)
+
+
 def test_drawing_another_task_is_refused(played):
     with pytest.raises(pureward.InputError, match="drawing walker needs qpos .* another task"):
         draw([replace(played[0], frames=None)], "walker")
@@ -127,6 +138,8 @@ def test_drawing_another_task_is_refused(played):
     [
         ({"rewards": torch.ones(99)}, "actions must have 99 rows"),
         ({"state": torch.ones(100, 4)}, "state must have 101 rows"),
+        ({"frames": torch.ones(101, 3, 8, 8)}, r"uint8 .*, got float32 \(101, 3, 8, 8\); store"),
+        ({"frames": torch.ones(101, 8).byte()}, r"uint8 .*, got uint8 \(101, 8\); store"),
         ({"split": "tset"}, "unknown split 'tset'; choose from"),
         ({"actions": torch.full((100, 2), torch.nan)}, "actions must be finite .* at step 0"),
         ({"simulator": {"qpos": torch.full((101, 2), torch.inf)}}, "qpos must be finite .* step 0"),
@@ -185,6 +198,7 @@ def test_a_foreign_dataset_of_images(tmp_path):
     rng = np.random.default_rng(0)
     first = dataset.episodes[0]
     assert torch.equal(first.frames, torch.from_numpy(pixels(rng, 6)).permute(0, 3, 1, 2))
+    assert first.frames.is_contiguous()
     assert (first.state, first.success, dataset.task, dataset.lossy) == (None, None, None, False)
     assert first.rewards.dtype == torch.float32
     assert (len(dataset.split(TRAIN)), len(dataset.split(HELD_OUT))) == (3, 1)
@@ -202,6 +216,27 @@ def test_a_jpeg_dataset_is_read_and_called_lossy(tmp_path):
     assert dataset.episodes[0].frames.shape == (6, 3, 64, 64)
 
 
+def test_images_that_minari_does_not_compress_are_not_called_lossy(tmp_path):
+    """With its default, JPEG, it leaves what is not height × width × 3 as it is."""
+    space = spaces.Box(0, 255, (3, 64, 64), np.uint8)
+    path = foreign(tmp_path / "theirs", space, lambda r, n: pixels(r, n, (3, 64, 64)), jpeg=True)
+    dataset = read_dataset(path)
+    stored = pixels(np.random.default_rng(0), 6, (3, 64, 64))
+    assert torch.equal(dataset.episodes[0].frames, torch.from_numpy(stored))
+    assert not dataset.lossy
+
+
+def test_numbers_of_another_byte_order_are_read(tmp_path):
+    path = foreign(tmp_path / "theirs", IMAGE, pixels)
+
+    def turn(file):
+        del file["episode_0/rewards"]
+        file["episode_0/rewards"] = np.array([1.0, 2.0, 3.0, 4.0, 0.5], ">f8")
+
+    _edit(turn)(path)
+    assert read_dataset(path).episodes[0].rewards.tolist() == [1.0, 2.0, 3.0, 4.0, 0.5]
+
+
 def test_several_cameras_are_stacked_in_the_order_asked_for(tmp_path):
     space = spaces.Dict({"top": IMAGE, "speed": spaces.Box(-1, 1, (2,)), "side": IMAGE})
 
@@ -217,6 +252,8 @@ def test_several_cameras_are_stacked_in_the_order_asked_for(tmp_path):
         read_dataset(path)
     with pytest.raises(pureward.InputError, match="unknown image 'front'; choose from"):
         read_dataset(path, images=("front",))
+    with pytest.raises(pureward.InputError, match="several images"):
+        read_dataset(path, images=())
     one = read_dataset(path, images="side").episodes[0].frames
     assert one.shape == (6, 3, 64, 64)
     assert one.max() <= 127
@@ -283,6 +320,11 @@ def _huge_state(file):
     file["episode_1/observations/qpos"][5] = 1e30
 
 
+def _endless_rewards(file):
+    del file["episode_1/rewards"]
+    file.create_dataset("episode_1/rewards", (2**50,), "f8", chunks=True)  # nothing is allocated
+
+
 def _drop(name):
     return _edit(lambda file: file.__delitem__(name))
 
@@ -296,12 +338,15 @@ def _shorten(file):
     file["episode_1/observations/state"].resize((50, 4))
 
 
+_OVERFLOWING = {"type": "Box", "dtype": "uint8", "shape": [1], "low": [0], "high": [300]}
+
 SPOILS = {
     "NaN reward": (_edit(_nan_reward), "hdf5, episode 1: rewards must be finite.*at step 7"),
     "huge state": (
         _edit(_huge_state),
         "episode 1: qpos must lie within ±10,000, got 1e.30 at step 5",
     ),
+    "endless rewards": (_edit(_endless_rewards), "hdf5, episode 1: does not fit into memory"),
     "no rewards": (_drop("episode_2/rewards"), "hdf5, episode 2: has no column 'rewards'"),
     "no states": (_drop("episode_1/observations/state"), "hdf5, episode 1: cannot be read"),
     "lost episode": (_drop("episode_1"), "hdf5, episode 1: is missing, though 3 are announced"),
@@ -314,6 +359,14 @@ SPOILS = {
     "no episodes": (_metadata(total_episodes=0), "at least one episode, got 0"),
     "true episodes": (_metadata(total_episodes=True), "at least one episode, got True"),
     "no spaces": (_metadata(action_space=None), "metadata.json must name .* action_space"),
+    "bounds beyond the type": (
+        _metadata(observation_space=json.dumps(_OVERFLOWING)),
+        "data: cannot be read .*300 out of bounds",
+    ),
+    "a space of nothing": (
+        _metadata(observation_space="null"),
+        r"data: cannot be read \(AssertionError\)",
+    ),
     "unknown format": (_metadata(data_format="pickle"), "data: cannot be read"),
     "another package": (_metadata(data_format="arrow"), "data: .*"),
     "no metadata": (lambda d: (d / "metadata.json").unlink(), "is no dataset"),
@@ -338,3 +391,34 @@ def test_a_dataset_cannot_make_its_environment(states_only, tmp_path):
     _metadata(env_spec=spec, observation_space=None)(tmp_path / "bad" / "data")
     with pytest.raises(pureward.InputError, match="must name the dataset's observation_space"):
         read_dataset(tmp_path / "bad")
+
+
+def _jpeg_column(path, written):
+    """Put these bytes where the images of the first episode are."""
+    with h5py.File(path / "main_data.hdf5", "a") as file:
+        del file["episode_0/observations"]
+        file["episode_0/observations"] = np.stack([np.frombuffer(written, np.uint8)] * 6)
+
+
+def test_postscript_among_images_is_not_run(tmp_path, monkeypatch):
+    """Pillow would open it as an image, by Ghostscript."""
+    ran = tmp_path / "ran"
+    (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    (tmp_path / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # it is looked for once
+    path = foreign(tmp_path / "theirs", IMAGE, pixels, jpeg=True)
+    _jpeg_column(path, b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n%%EndComments\n")
+    with pytest.raises(pureward.InputError, match="episode 0: cannot be read .*image"):
+        read_dataset(path)
+    assert not ran.exists()
+
+
+def test_an_image_that_would_fill_the_memory_is_refused(tmp_path):
+    path = foreign(tmp_path / "theirs", IMAGE, pixels, jpeg=True)
+    with h5py.File(path / "main_data.hdf5") as file:
+        image = bytes(file["episode_0/observations"][0])
+    size = image.index(b"\xff\xc0") + 5  # where a JPEG says how large it is
+    _jpeg_column(path, image[:size] + b"\xff\xf0\xff\xf0" + image[size + 4 :])
+    with pytest.raises(pureward.InputError, match="episode 0: cannot be read .*exceeds limit"):
+        read_dataset(path)

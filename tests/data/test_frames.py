@@ -81,3 +81,10 @@ def test_frames_must_be_there():
         FrameBank([])
     with pytest.raises(InputError, match="episode 0 has no frames yet"):
         FrameBank([Episode(rewards=torch.zeros(2))])
+
+
+def test_frames_whose_channels_lie_last_in_memory_are_stacked_alike():
+    one = episode(3, 10)
+    turned = one.frames.contiguous(memory_format=torch.channels_last)
+    bank = FrameBank([Episode(rewards=one.rewards, frames=turned)], stack=2)
+    assert seen(bank.every()) == [[10, 11], [11, 12], [12, 13]]

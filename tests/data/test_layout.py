@@ -58,6 +58,11 @@ def test_a_ring_that_does_not_fit_is_refused_with_one_that_does():
     assert "storage" not in str(refusal.value), "the frames would be there already"
 
 
+def test_where_not_one_step_of_every_world_fits_no_capacity_is_named():
+    with pytest.raises(InputError, match="1.00 kB to spare; use fewer worlds, or .*'host'"):
+        WALKER.check_fits(1000, "cuda:0")
+
+
 def test_a_replay_asks_for_the_memory_that_is_free(monkeypatch):
     monkeypatch.setattr("pureward.data.replay.claimable_bytes", lambda device: 10_000)
     sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
@@ -83,5 +88,7 @@ def test_free_memory_is_read_from_the_machine_and_its_container(tmp_path: Path):
     assert layouts._group_free(tmp_path) is None
     (tmp_path / "memory.max").write_text("100\n")
     assert layouts._group_free(tmp_path) == 60
+    (tmp_path / "memory.stat").write_text("anon 9\nfile 31\ninactive_file 30\nactive_file 1\n")
+    assert layouts._group_free(tmp_path) == 90, "files that were read can be let go of"
     known = claimable_bytes(torch.device("cpu"))
     assert known is None or known > 0

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pureward
-from pureward.data.dataset import read_dataset, write_episodes
+from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import Episode
 from pureward.data.pack import GRID, compact, pack
+from pureward.data.writing import write_episodes
 from pureward.run.collect import rollout
 from pureward.tasks.scripted import Scripted
 

@@ -82,6 +82,15 @@ def test_stages_span_the_whole_course(run, tmp_path):
     assert dataset.split(FAILURE) == []
 
 
+@pytest.mark.parametrize("stages", [False, True])
+def test_nothing_is_held_out_where_nothing_is_asked_for(run, tmp_path, stages):
+    out = tmp_path / "set"
+    counts = {"episodes": 1, "held_out": 0, "failures": 0}
+    made = collect("reach", run, out, **counts, stages=stages, device="cpu")
+    assert {name: told["episodes"] for name, told in made.splits.items()} == {TRAIN: 1}
+    assert len(read_dataset(out).episodes) == 1
+
+
 def test_the_same_seed_collects_the_same_episodes_and_stored_frames_are_the_drawn(run, tmp_path):
     settings = {"episodes": 2, "held_out": 0, "failures": 0, "device": "cpu", "seed": 3}
     collect("reach", run, tmp_path / "states", **settings)

@@ -44,8 +44,9 @@ def test_summary_by_hand():
     )
     summary = result.summary()
     assert summary["return"] == 3.0
-    # The sample variance is (4 + 1 + 0 + 9)/3, and four episodes halve the deviation.
-    assert abs(summary["return_ci95"] - 1.96 * (14 / 3) ** 0.5 / 2) < 1e-12
+    # The sample variance is (4 + 1 + 0 + 9)/3, four episodes halve the deviation, and Student's t
+    # of three degrees of freedom is 3.18245.
+    assert summary["return_ci95"] == pytest.approx(3.18245 * (14 / 3) ** 0.5 / 2, rel=1e-5)
     assert (summary["return_min"], summary["return_max"], summary["success"]) == (1.0, 6.0, 0.75)
 
 

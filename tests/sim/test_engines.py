@@ -156,3 +156,42 @@ def test_bad_numbers_are_reported(make, tmp_path, monkeypatch):
 def test_memory_per_world_is_told():
     assert 1_000 < c_engine(1).bytes_per_world() < 1_000_000
     assert 1_000 < warp_engine(2).bytes_per_world() < 1_000_000
+
+
+SENSES = """
+<mujoco>
+  <option timestep="0.004"/>
+  <worldbody>
+    <site name="fixed" pos="0 0 0.5"/>
+    <body>
+      <joint name="hinge" axis="0 1 0" damping="0.1"/>
+      <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+      <site name="end" pos="0.3 0 0"/>
+    </body>
+  </worldbody>
+  <tendon><spatial name="wire"><site site="fixed"/><site site="end"/></spatial></tendon>
+  <actuator><motor name="motor" joint="hinge" ctrlrange="-1 1"/></actuator>
+  <sensor>
+    <tendonpos tendon="wire"/><tendonvel tendon="wire"/>
+    <actuatorpos actuator="motor"/><actuatorvel actuator="motor"/>
+    <e_kinetic/>
+  </sensor>
+</mujoco>
+"""
+
+
+def test_no_sensor_lags_behind_the_state():
+    model = mujoco.MjModel.from_xml_string(SENSES)
+    limits = Limits(contacts=1, constraints=4)
+    c = CpuEngine(model, 2, substeps=5)
+    warp = WarpEngine(model, 2, substeps=5, limits=limits, device=CPU)
+    for engine in (c, warp):
+        engine.state.qvel[:, 0] = torch.tensor([1.0, -2.0])
+        engine.step()
+    seen = warp.state.sensordata.double()
+    torch.testing.assert_close(seen, c.state.sensordata, atol=1e-5, rtol=0)
+    for engine in (c, warp):
+        engine.state.qpos.add_(0.3)
+        engine.refresh()
+    seen = warp.state.sensordata.double()
+    torch.testing.assert_close(seen, c.state.sensordata, atol=1e-5, rtol=0)

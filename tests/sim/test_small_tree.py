@@ -25,7 +25,7 @@ TREE = """
       <joint type="slide" axis="1 0.2 0"/>
       <joint type="hinge" axis="0 1 0" pos="0.05 0 0.1" armature="0.02"/>
       <geom type="capsule" fromto="-0.2 0 0 0.2 0.05 0" size="0.06"/>
-      <body pos="0.25 0 0" euler="0 -30 5">
+      <body name="arm" pos="0.25 0 0" euler="0 -30 5">
         <joint name="elbow" type="hinge" axis="0.3 1 0.1" limited="true" range="-20 30"
                stiffness="2" springref="10" damping="0.1"/>
         <geom type="sphere" pos="0.2 0 -0.1" size="0.08"/>
@@ -84,6 +84,22 @@ def test_a_general_tree_follows_mujoco():
         ('<motor joint="elbow" gear="3"', '<position joint="elbow" kp="3"', "actuators"),
         ('conaffinity="0" friction', 'conaffinity="1" friction', "contacts other than"),
         ('size="50 50 1" conaffinity="1"', 'size="50 50 1"', "nothing to touch"),
+        ('timestep="0.004"', 'timestep="0.004" noslip_iterations="5"', "against slip"),
+        ('timestep="0.004"', 'timestep="0.004" actuatorgroupdisable="0"', "disabled actuators"),
+        ('stiffness="2"', 'stiffness="2 5 9"', "not linear"),
+        ('armature="0.02"', 'damping="1 2 3"', "not linear"),
+        ('range="-20 30"', 'range="-20 30" solreflimit="-3000 -30"', "limits that are no"),
+        ('range="-20 30"', 'range="-20 30" solimplimit="0.5 0.9 0"', "limits that are no"),
+        ('friction="0.8 .1 .1"', 'friction="0.8 .1 .1" solimp="0.5 0.9 0"', "contacts other than"),
+        ('gear="3"', 'gear="3" damping="2"', "actuators other than"),
+        ('gear="3"', 'gear="3" armature="0.5"', "actuators other than"),
+        ('gear="3"', 'gear="3" delay="0.02" nsample="10"', "actuators other than"),
+        ("<worldbody>", '<worldbody><body mocap="true"/>', "moved by hand"),
+        (
+            "<worldbody>",
+            '<contact><exclude body1="world" body2="arm"/></contact><worldbody>',
+            "excluded",
+        ),
     ],
 )
 def test_what_it_cannot_do_is_named(old, new, reason):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent is told: its settings, and the batches it learns from."""
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -52,9 +53,9 @@ class D4PGConfig:
                 raise InputError(
                     f"{name} must each have at least 1 unit, got {getattr(self, name)}; try 300 200"
                 )
-        if self.atoms < 2 or not self.value_low < self.value_high:
+        if self.atoms < 2 or not -math.inf < self.value_low < self.value_high < math.inf:
             raise InputError(
-                "returns need two atoms or more between value_low < value_high, got "
+                "returns need two atoms or more between finite value_low < value_high, got "
                 f"{self.atoms} from {self.value_low} to {self.value_high}; "
                 "try 51 from 0 to r_max / (1 − γ)"
             )
@@ -62,7 +63,7 @@ class D4PGConfig:
             raise InputError(
                 f"averaging is a share of the training so far, got {self.averaging}; try 0.2"
             )
-        if self.target_period < 1 or not 0 <= self.polyak <= 1 or self.gradient_clip < 0:
+        if self.target_period < 1 or not 0 <= self.polyak <= 1 or not self.gradient_clip >= 0:
             raise InputError(
                 "targets need target_period ≥ 1 and polyak in [0, 1], gradients a clip ≥ 0, got "
                 f"{self.target_period}, {self.polyak} and {self.gradient_clip}; try 100, 0 and 0"

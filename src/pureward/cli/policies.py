@@ -30,13 +30,14 @@ def collect(
         episodes: training episodes; held-out and failed ones come on top.
         stages: take the policies from the whole course of the run instead of the last one.
         held_out: episodes kept from training, for the probes.
-        failures: episodes that never succeed, for the probes.
-        frames: store frames too; without them they are drawn on load, which takes a fifth of the
-            space.
+        failures: episodes that never succeed, for the probes; fewer are written if the run and
+            random actions do not fail often enough.
+        frames: store frames too, which takes several times the space; without them they are drawn
+            on load.
         compact: leave out the policy's states and round what frames are drawn from, for a
-            dataset that is a seventh as large.
+            smaller dataset.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
-        seed: of the episodes' first states.
+        seed: of the episodes' first states and the random actions.
     """
     from pureward.run.collect import collect as run
 

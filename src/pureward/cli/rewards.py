@@ -45,9 +45,10 @@ def plot(
 
     Args:
         runs: run directories; those that differ in nothing but their seed become one line.
-        metric: a name in metrics.jsonl, such as "return", "reward_error" or "risk/violated";
-            "success" draws P(success) of every source, "prior" all that is known of η, a panel
-            a method.
+        metric: a name in metrics.jsonl, such as "return", "reward_error" or "risk/violated", or
+            KIND/NAME, such as "eval/success" or "train/return", where several kinds of line have
+            it; "success" draws P(success) of every source, "prior" all that is known of η, a
+            panel a method.
         by: env steps or seconds of training.
         out: PNG, PDF or SVG file.
     """

@@ -41,7 +41,8 @@ Then: pureward probe runs/imitated, and pureward plot runs/imitated runs/gated
 
 _RUN_ARGUMENTS = """
 Args:
-    task: a name that `pureward tasks` lists.
+    task: a name that `pureward tasks` lists; the defaults below are its preset's, and the
+        walker's until it is named.
     config: all settings.
     preset: settings to start from: "fast" for one GPU or a laptop, "paper" to the letter of the
         paper's tables. Every other setting can be changed.
@@ -82,8 +83,9 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     )
     saved = RunDirectory(Path(start.out or RunConfig.out))
     data = {"demonstrations": start.demonstrations, "annotations": start.annotations}
-    if "--help" in arguments or "-h" in arguments:
-        data = _any_data(start.method)
+    # Help, and the complaint about a misspelt option, are told without data.
+    absent = [] if start.resume or any(data.values()) else _needed(start.method)
+    data |= dict.fromkeys(absent, "FOLDER")
     defaults = (
         read_config(saved)
         if start.resume
@@ -104,8 +106,9 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
                 f"the task comes before all options, since its preset depends on it, got {task} "
                 f"after them; begin with `{task}`"
             )
+        config = replace(config, task=task, **dict.fromkeys(absent, ""))
         announce(config.device)
-        result = train(replace(config, task=task), resume=resume)
+        result = train(config, resume=resume)
         print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
         if result.evaluation:
             print(told_evaluation(result.evaluation))
@@ -114,9 +117,9 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     return run
 
 
-def _any_data(method: str) -> dict[str, str]:
-    """What a method needs, by a name that stands for it: help must not ask for real data."""
+def _needed(method: str) -> list[str]:
+    """The datasets that a method cannot do without."""
     from pureward.reward.methods import method_named
 
     needs = method_named(method).positives
-    return {needs: "FOLDER"} if needs else {}
+    return [needs] if needs else []

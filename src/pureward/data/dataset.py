@@ -1,42 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes on disk: Minari datasets, written lossless and whole, read with suspicion.
+"""Episodes on disk: Minari datasets, read with suspicion; `writing` writes them.
 
 A dataset is a folder; Minari's files are in its `data` folder. What is read is JSON and HDF5
 (or Arrow): nothing in it can execute code, and the environment it names is never made.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import h5py
-import minari
 import numpy as np
 import torch
 from gymnasium import spaces
-from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
+from PIL.Image import DecompressionBombError
 from torch import Tensor
 
-from pureward.data.episodes import DRAWN_FROM, Episode, split_by_share
-from pureward.data.images import image_keys, stacked_frames
-from pureward.data.pack import pack
-from pureward.errors import InputError
-from pureward.files import whole_folder
+from pureward.data.episodes import DRAWN_FROM, Episode, check_split, split_by_share
+from pureward.data.images import decode_jpeg_alone, image_keys, stacked_frames, stored_as_jpeg
+from pureward.errors import InputError, RoomError
 
 T = TypeVar("T")
 
-_COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
-_FILE = "main_data.hdf5"  # Minari's name for it
-_NOT_A_NAME = re.compile(r"[^-_\w]")
-_OURS = "pureward"  # our corner of the metadata
+FILE = "main_data.hdf5"  # Minari's name for it
+OURS = "pureward"  # our corner of the metadata
 
-# What Minari, h5py and gymnasium raise on files that are not what they should be.
-_UNREADABLE = (OSError, KeyError, ValueError, TypeError, IndexError, RuntimeError, AssertionError)
+_COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
+
+# What Minari, h5py, gymnasium and Pillow raise on files that are not what they should be.
+_UNREADABLE = (
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    RuntimeError,
+    AssertionError,
+    DecompressionBombError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,45 +56,8 @@ class Dataset:
 
     def split(self, name: str) -> list[Episode]:
         """The episodes of a split: "train", "held-out" or "failure"."""
+        check_split(name)
         return [episode for episode in self.episodes if episode.split == name]
-
-
-def write_episodes(
-    folder: Path, episodes: Iterable[Episode], *, task: str, name: str = "episodes"
-) -> None:
-    """Write episodes of a task as FOLDER/data, which appears whole or not at all.
-
-    Minari calls the dataset pureward/TASK/NAME-v0.
-    """
-    remaining = iter(episodes)
-    first = next(remaining, None)
-    if first is None or not _observations(first) or first.actions is None:
-        raise InputError(f"{folder}: a dataset needs at least one episode with states and actions")
-    tags: list[dict[str, str]] = []
-
-    def buffers() -> Iterator[EpisodeBuffer]:
-        for episode in chain([first], remaining):
-            tags.append({"split": episode.split, "policy": episode.policy})
-            yield _buffer(episode)
-
-    with whole_folder(folder / "data") as partial:
-        storage = MinariStorage.new(
-            partial.resolve(),  # Minari cannot measure the files of a relative path
-            observation_space=spaces.Dict({k: _space(v) for k, v in _observations(first).items()}),
-            action_space=spaces.Box(-1.0, 1.0, tuple(first.actions.shape[1:])),
-            jpeg_encoding=False,
-        )
-        storage.update_metadata(
-            {
-                "dataset_id": f"pureward/{task}/{_NOT_A_NAME.sub('-', name)}-v0",
-                "minari_version": minari.__version__,
-                _OURS: {"task": task},
-            }
-        )
-        storage.update_episodes(buffers())
-        storage.update_episode_metadata(tags)
-        pack(partial / _FILE)
-        storage.update_metadata({"dataset_size": storage.get_size()})
 
 
 def read_dataset(
@@ -113,8 +80,9 @@ def read_dataset(
     folder = dataset_folder(Path(path))
     metadata = _metadata(folder)
     storage = _guarded(folder, lambda: MinariStorage.read(folder))
+    decode_jpeg_alone(storage)
     count = _count(folder, metadata)
-    own = metadata.get(_OURS)
+    own = metadata.get(OURS)
     parts = _parts(storage.observation_space)
     ours = isinstance(own, dict) and ("state" in parts or "qpos" in parts)
     wanted = (images,) if isinstance(images, str) else images
@@ -134,7 +102,7 @@ def read_dataset(
     return Dataset(
         path=Path(path),
         task=own.get("task") if isinstance(own, dict) else None,
-        lossy=bool(keys) and storage.jpeg_encoding,
+        lossy=storage.jpeg_encoding and stored_as_jpeg(storage.observation_space, keys),
         episodes=tuple(episodes),
     )
 
@@ -177,32 +145,6 @@ def _frame_shape(episode: Episode) -> tuple[int, ...] | None:
     return None if episode.frames is None else tuple(episode.frames.shape[1:])
 
 
-def _observations(episode: Episode) -> dict[str, Tensor]:
-    seen = {"state": episode.state, "frames": episode.frames, **episode.simulator}
-    return {name: value for name, value in seen.items() if value is not None}
-
-
-def _space(value: Tensor) -> spaces.Box:
-    array = value.cpu().numpy()
-    low, high = (0, 255) if array.dtype == np.uint8 else (-np.inf, np.inf)
-    return spaces.Box(low, high, array.shape[1:], array.dtype)  # pyright: ignore[reportArgumentType]
-
-
-def _buffer(episode: Episode) -> EpisodeBuffer:
-    assert episode.actions is not None
-    steps = len(episode)
-    infos = {} if episode.success is None else {"success": episode.success.cpu().numpy()}
-    # Minari's annotations say lists; it stores arrays as they are.
-    columns: dict[str, Any] = {
-        "observations": {name: v.cpu().numpy() for name, v in _observations(episode).items()},
-        "actions": episode.actions.cpu().numpy(),
-        "rewards": episode.rewards.cpu().numpy(),
-        "terminations": np.zeros(steps, dtype=bool),
-        "truncations": np.arange(1, steps + 1) == steps,
-    }
-    return EpisodeBuffer(**columns, infos=infos)
-
-
 def dataset_folder(path: Path) -> Path:
     """The folder of a dataset's episodes, or a sentence that there are none."""
     for folder in (path / "data", path):
@@ -233,7 +175,7 @@ def _count(folder: Path, metadata: dict[str, Any]) -> int:
         raise InputError(f"{folder} must hold at least one episode, got {count}; collect some")
     if metadata.get("data_format") != "hdf5":
         return count
-    file = folder / _FILE
+    file = folder / FILE
 
     def check() -> None:
         with h5py.File(file, "r") as groups:
@@ -277,11 +219,12 @@ def _episode(
 
 
 def _tensor(values: Any) -> Tensor:
-    return torch.from_numpy(np.array(values))  # a copy: Arrow's arrays may not be written to
+    array = np.array(values)  # a copy: Arrow's may not be written to
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def _where(folder: Path, index: int) -> str:
-    file = folder / _FILE
+    file = folder / FILE
     return f"{file if file.exists() else folder}, episode {index}"
 
 
@@ -294,8 +237,12 @@ def _guarded(where: Path | str, read: Callable[[], T]) -> T:
         raise InputError(told if told.startswith(str(where)) else f"{where}: {told}") from error
     except ImportError as error:
         raise InputError(f"{where}: its format needs one more package: {error}") from error
+    except MemoryError as error:
+        raise RoomError(
+            f"{where}: does not fit into memory ({error}); it is damaged or too large, cut it down"
+        ) from error
     except _UNREADABLE as error:
         raise InputError(
-            f"{where}: cannot be read ({error}); it is empty, truncated or no Minari dataset, "
-            "fetch or collect it again"
+            f"{where}: cannot be read ({str(error) or type(error).__name__}); it is empty, "
+            "truncated or no Minari dataset, fetch or collect it again"
         ) from error

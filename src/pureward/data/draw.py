@@ -50,16 +50,20 @@ class Painter:
         return self._env.cameras.render()[:count].cpu().clone()
 
     def _checked(self, episode: Episode) -> dict[str, Tensor]:
+        fields = {}
         for name in DRAWN_FROM:
             needed = tuple(getattr(self._env.engine.state, name).shape[1:])
+            if 0 in needed:  # the task has no such thing, whatever the episode says
+                continue
             value = episode.simulator.get(name)
-            got = None if value is None else tuple(value.shape[1:])
-            if 0 not in needed and got != needed:
+            if value is None or tuple(value.shape[1:]) != needed:
+                got = None if value is None else tuple(value.shape[1:])
                 raise InputError(
                     f"drawing {self._env.task.name} needs {name} of shape {needed}, got {got}; "
                     "the episode is of another task or another version of it"
                 )
-        return episode.simulator
+            fields[name] = value
+        return fields
 
 
 def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Episode]:

@@ -53,13 +53,13 @@ class Episode:
             _check_length(name, getattr(self, name), steps, "one per reward")
         for name, value in self._seen().items():
             _check_length(name, value, steps + 1, "one more than rewards")
+        _check_frames(self.frames)
         numbers = {"rewards": self.rewards, "actions": self.actions, "state": self.state}
         for name, value in (numbers | self.simulator).items():
             _check_finite(name, value)
         for name, value in self.simulator.items():
             _check_sane(name, value)
-        if self.split not in SPLITS:
-            raise InputError(f"unknown split {self.split!r}; choose from {SPLITS}")
+        check_split(self.split)
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -87,6 +87,12 @@ def annotated(episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor]:
     return torch.cat(frames), torch.cat(rewards), torch.cat(numbers)
 
 
+def check_split(name: str) -> None:
+    """Refuse a name that no split has."""
+    if name not in SPLITS:
+        raise InputError(f"unknown split {name!r}; choose from {SPLITS}")
+
+
 def split_by_share(count: int, held_out: float) -> list[str]:
     """Splits for episodes that carry none: the same ones are held out each time."""
     if not 0.0 <= held_out < 1.0:
@@ -102,6 +108,15 @@ def split_by_share(count: int, held_out: float) -> list[str]:
 def _check_length(name: str, value: Tensor | None, length: int, rule: str) -> None:
     if value is not None and len(value) != length:
         raise InputError(f"{name} must have {length} rows ({rule}), got {len(value)}")
+
+
+def _check_frames(frames: Tensor | None) -> None:
+    if frames is not None and (frames.dtype != torch.uint8 or frames.dim() != 4):
+        raise InputError(
+            "frames must be uint8 (time, channels, height, width), got "
+            f"{str(frames.dtype).removeprefix('torch.')} {tuple(frames.shape)}; "
+            "store them from 0 to 255, channels first"
+        )
 
 
 def _check_finite(name: str, value: Tensor | None) -> None:

@@ -41,7 +41,8 @@ class FrameBank:
             start += count
         if not frames:
             raise InputError("frames are taken from at least one episode, got none")
-        self._frames = torch.cat(frames)
+        # Stacks are views of it, whatever order in memory the frames came in.
+        self._frames = torch.cat(frames).contiguous()
         self._first = torch.cat(first).to(self.device)
         self._arrivals = torch.cat(arrivals).to(self.device)
         self._back = torch.arange(stack, device=self.device).flip(0)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the images among a foreign dataset's observations and lays them out as our frames."""
 
+import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from minari.dataset.minari_storage import MinariStorage, is_image_space
+from PIL import Image
 from torch import Tensor
 
 from pureward.errors import InputError
@@ -13,10 +17,26 @@ from pureward.errors import InputError
 _SMALLEST = 16  # pixels; what is smaller is a grid of tokens rather than an image
 
 
+class _JpegAlone:
+    """All that Minari asks of Pillow, for images that are JPEG."""
+
+    open = staticmethod(partial(Image.open, formats=("JPEG",)))
+    fromarray = staticmethod(Image.fromarray)
+
+
+def decode_jpeg_alone(storage: MinariStorage) -> None:
+    """Let Minari decode no other format than the one it stores.
+
+    It asks Pillow to open whatever lies in a JPEG column, and PostScript there Pillow would hand
+    to Ghostscript, which runs it.
+    """
+    vars(sys.modules[type(storage).__module__])["Image"] = _JpegAlone
+
+
 def image_keys(space: spaces.Space, wanted: tuple[str, ...] | None = None) -> tuple[str, ...]:
     """Paths ("camera/top") of the colour images in an observation space; "" is all of it."""
     found = tuple(_paths(space))
-    if wanted is not None:
+    if wanted:
         unknown = [name for name in wanted if name not in found]
         if unknown:
             raise InputError(f"unknown image {unknown[0]!r}; choose from {list(found)}")
@@ -29,18 +49,26 @@ def image_keys(space: spaces.Space, wanted: tuple[str, ...] | None = None) -> tu
     return found
 
 
+def stored_as_jpeg(space: spaces.Space, keys: tuple[str, ...]) -> bool:
+    """Whether Minari's JPEG encoding takes any of the named images; small ones it leaves."""
+    return any(is_image_space(_at(space, key)) for key in keys)
+
+
 def stacked_frames(observations: Any, keys: tuple[str, ...]) -> Tensor:
     """The named images of every instant, stacked as channels: uint8 (T + 1, 3·k, h, w)."""
-    parts = []
-    for key in keys:
-        value = observations
-        for name in filter(None, key.split("/")):
-            value = value[name]
-        parts.append(_channels_first(np.asarray(value)))
+    parts = [_channels_first(np.asarray(_at(observations, key))) for key in keys]
     sizes = {part.shape[2:] for part in parts}
     if len(sizes) > 1:
         raise InputError(f"images must be of one size to be stacked, got {sorted(sizes)}")
-    return torch.from_numpy(np.concatenate(parts, axis=1))
+    # Channels first in memory too: numpy keeps the order of what it joins.
+    return torch.from_numpy(np.ascontiguousarray(np.concatenate(parts, axis=1)))
+
+
+def _at(tree: Any, key: str) -> Any:
+    """What lies at a path of nested dictionaries or of a space of them."""
+    for name in filter(None, key.split("/")):
+        tree = tree[name]
+    return tree
 
 
 def _paths(space: spaces.Space, prefix: str = "") -> list[str]:

@@ -85,7 +85,8 @@ class Layout:
         """Refuse a ring larger than the memory that is free, with one that is not."""
         if self.bytes <= free_bytes:
             return
-        remedy = f"capacity={self.largest(free_bytes)} fits"
+        largest = self.largest(free_bytes)
+        remedy = f"capacity={largest} fits" if largest else "use fewer worlds"
         if self.frame_shape is not None and where != HOST:
             remedy += ", or keep the frames in host memory with storage='host'"
         raise RoomError(
@@ -128,4 +129,13 @@ def _group_free(folder: Path = _CGROUP) -> int | None:
     if not (limit.exists() and used.exists()):
         return None
     ceiling = limit.read_text().strip()
-    return None if ceiling == "max" else max(0, int(ceiling) - int(used.read_text()))
+    if ceiling == "max":
+        return None
+    taken = int(used.read_text()) - _group_cache(folder / "memory.stat")
+    return max(0, int(ceiling) - taken)
+
+
+def _group_cache(path: Path) -> int:
+    """Bytes of files that Linux keeps while nobody else wants them, and counts as used."""
+    rows = path.read_text().splitlines() if path.exists() else []
+    return sum(int(row.split()[1]) for row in rows if row.startswith("inactive_file "))

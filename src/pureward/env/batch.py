@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 
 import mujoco
 import numpy as np
@@ -61,6 +62,7 @@ class BatchEnv:
         self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self.seed(seed)
         self.state_size = self.reset().state.shape[1]
+        _check_outcomes(task, engine)
         self.action_size = int(engine.model.nu)
 
     @property
@@ -73,11 +75,14 @@ class BatchEnv:
 
     def seed(self, seed: int) -> None:
         """Draw the first states of episodes to come from this seed."""
+        if not isinstance(seed, Integral):
+            raise InputError(f"seed must be a whole number, got {seed!r}; try 0")
         check_seed(seed)
-        self._generator.manual_seed(seed)
+        self._generator.manual_seed(int(seed))
 
     def reset(self) -> Observation:
         """Begin a new episode in every world."""
+        self._bad_actions = AsyncFlag(self.device)  # whatever they did is gone
         self._set_elapsed(_first_elapsed(self.worlds, self.horizon if self.stagger else 0))
         self._begin(torch.ones_like(self.elapsed, dtype=torch.bool))
         return self._observe()
@@ -153,6 +158,11 @@ class BatchEnv:
         self.elapsed.copy_(torch.from_numpy(elapsed))
 
     def _control(self, action: Tensor) -> Tensor:
+        self._check_action(action)
+        # Detached: nothing differentiates through the physics, and a graph would grow each step.
+        return self._ctrl_center + self._ctrl_span * action.detach().clamp(-1.0, 1.0)
+
+    def _check_action(self, action: Tensor) -> None:
         if not isinstance(action, Tensor):
             raise InputError(
                 f"actions must be a tensor (worlds, action size), got {type(action).__name__}; "
@@ -163,17 +173,27 @@ class BatchEnv:
                 f"action must have shape {(self.worlds, int(self.engine.model.nu))} "
                 f"(worlds, action size), got {tuple(action.shape)}; pass one row a world"
             )
+        place = self._ctrl_center.device  # with its number, which a device by name may lack
+        if action.device != place:
+            raise InputError(
+                f"actions must be on the environment's device, {place}, got {action.device}; "
+                "move them there: action.to(env.device)"
+            )
         if self._bad_actions.raised(~torch.isfinite(action).all()):
             raise InputError(
                 "actions must be finite numbers, got NaN or infinity; "
                 "check the policy that made them"
             )
-        return self._ctrl_center + self._ctrl_span * action.clamp(-1.0, 1.0)
 
     def _begin(self, mask: Tensor) -> None:
         """Put the masked worlds into newly drawn first states."""
         state = self.engine.state
         drawn = self._draw(self.worlds, self._generator)
+        if unknown := sorted(drawn.keys() - set(SAVED)):
+            raise InputError(
+                f"a task's reset must draw fields of the state, got {unknown}; "
+                f"choose from {list(SAVED)}"
+            )
         fresh = self._at_rest | dict(drawn)
         for name in SAVED:
             now = getattr(state, name)
@@ -201,8 +221,25 @@ def _first_elapsed(worlds: int, spread: int) -> np.ndarray:
     return group * spread // groups
 
 
+def _check_outcomes(task: Task, engine: CpuEngine | WarpEngine) -> None:
+    """Refuse rewards and successes of a shape that would spread over all worlds unnoticed."""
+    for name, function in (("reward", task.reward), ("success", task.success)):
+        shape = tuple(function(engine.state).shape)
+        if shape != (engine.worlds,):
+            raise InputError(
+                f"a task's {name} must have shape {(engine.worlds,)}, one number a world, "
+                f"got {shape}; check the function of task {task.name!r}"
+            )
+
+
 def _control_range(model: mujoco.MjModel, device: torch.device) -> tuple[Tensor, Tensor]:
     """Centre and half-width of the actuators' ranges, which actions in [−1, 1] span."""
+    for index, limits in enumerate(model.actuator_ctrlrange):
+        if not np.ptp(limits):
+            raise InputError(
+                f"actions in [-1, 1] span an actuator's ctrlrange, and actuator {index} "
+                f"({model.actuator(index).name!r}) has none; give it one in the model"
+            )
     low, high = torch.from_numpy(model.actuator_ctrlrange.T.copy()).to(device, torch.float32)
     return (high + low) / 2, (high - low) / 2
 

@@ -39,13 +39,16 @@ class Health:
             self._flag = AsyncFlag(self._engine.device)
         return broken
 
-    def mend(self) -> None:
-        """Let broken worlds go on as copies of their neighbours; waits for the device."""
+    def mend(self) -> bool:
+        """Let broken worlds go on as copies of their neighbours; waits for the device.
+
+        Whether that was possible: where all are broken, there is none to copy.
+        """
         state, worlds = self._engine.state, self._engine.worlds
         broken = self._absurd(self._task.observe(state))
         count = int(broken.sum())
-        if not 0 < count < worlds:
-            return
+        if count in (0, worlds):
+            return count == 0
         self.mended += count
         healthy = torch.nonzero(~broken).flatten()
         before = torch.searchsorted(healthy, torch.arange(worlds, device=broken.device))
@@ -54,13 +57,19 @@ class Health:
             now = getattr(state, name)
             now.copy_(now[source])
         self._engine.refresh()
+        return True
 
     def check(self) -> None:
         """Raise if the simulation went wrong since the last check; waits for the device."""
-        self.mend()
+        mendable = self.mend()
         complaint = self._engine.complaint()
         if complaint:
             raise SimulationError(f"{self._task.name}: {complaint}")
+        if not mendable:
+            raise SimulationError(
+                f"{self._task.name}: all {self._engine.worlds} worlds show numbers that are none "
+                f"or beyond {ABSURD:g}; check what the task observes and the model's time step"
+            )
         steps, mended = self._steps - self._checked[0], self.mended - self._checked[1]
         self._checked = self._steps, self.mended
         if mended > _MENDED_AT_MOST * steps:

@@ -56,9 +56,9 @@ def make(
 
 def _check_worlds(worlds: int) -> None:
     if not isinstance(worlds, Integral):
-        raise InputError(f"worlds must be a whole number, got {worlds!r}; pass worlds=1 or more")
+        raise InputError(f"worlds must be a whole number, got {worlds!r}; ask for 1 or more")
     if worlds < 1:
-        raise InputError(f"worlds must be at least 1, got {worlds}; pass worlds=1 or more")
+        raise InputError(f"worlds must be at least 1, got {worlds}; ask for 1 or more")
     if worlds > _MOST_WORLDS:
         raise InputError(
             f"worlds must be at most {_MOST_WORLDS:,}, got {worlds}; make several batches"

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import stdtrit
 
 from pureward.history import History
+from pureward.interval import half_width
 from pureward.reading import trained_for
 from pureward.verdict import LATE
 
@@ -33,11 +33,8 @@ class Mean:
 
 def mean_of(values: np.ndarray) -> Mean:
     """The mean of one value a seed."""
-    count = len(values)
-    half = None
-    if count > 1:
-        half = float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / np.sqrt(count))
-    return Mean(value=float(values.mean()), half_width=half, seeds=count)
+    half = float(half_width(values)) if len(values) > 1 else None
+    return Mean(value=float(values.mean()), half_width=half, seeds=len(values))
 
 
 @dataclass(frozen=True, kw_only=True)

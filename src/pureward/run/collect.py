@@ -14,10 +14,10 @@ from torch import Tensor
 
 import pureward
 from pureward.data import pack
-from pureward.data.dataset import write_episodes
 from pureward.data.draw import Painter
 from pureward.data.episodes import DRAWN_FROM, FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.layout import readable
+from pureward.data.writing import write_episodes
 from pureward.env import BatchEnv, find_device, make
 from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
@@ -68,8 +68,6 @@ def collect(
 ) -> Collected:
     """Collect greedy episodes of a run as a Minari dataset with a card.
 
-    For example: pureward collect reach --policy runs/reach --out data/reach
-
     Args:
         task: a name that `pureward tasks` lists.
         policy: directory of the run whose policies act.
@@ -81,8 +79,8 @@ def collect(
         failures: how many episodes that never succeed to hold out for probes; fewer are
             written if the run and random actions do not fail often enough.
         frames: store frames (lossless, large) besides the states they can be drawn from.
-        compact: leave out the policy's states and round what frames are drawn from, for
-            datasets a seventh as large.
+        compact: leave out the policy's states and round what frames are drawn from, for a
+            smaller dataset.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states and the random actions.
     """
@@ -165,6 +163,8 @@ def _course(
     run: Path, device: str, split: str, worlds: int, policies: int | None = None
 ) -> list[_Part]:
     """Policies from the whole course of the run, evenly, the first and the last among them."""
+    if worlds == 0:
+        return []
     kept = snapshots(run)
     if policies is not None:
         kept = [kept[i] for i in np.linspace(0, len(kept) - 1, policies).round().astype(int)]

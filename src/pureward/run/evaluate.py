@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Greedy evaluation: whole episodes on worlds of their own, from a seed of their own."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from pureward.data.frames import RollingStack
 from pureward.env import BatchEnv
+from pureward.interval import half_width
 from pureward.picture import first_camera, mosaic, video
 from pureward.types import Observation, Policy
 
@@ -33,11 +33,11 @@ class Evaluation:
     def summary(self) -> dict[str, float]:
         """Mean return with the half-width of its 95% interval, spread, and share solved."""
         returns = self.returns.double()
-        spread = float(returns.std()) if len(returns) > 1 else 0.0
+        half = float(half_width(returns.cpu().numpy())) if len(returns) > 1 else 0.0
         told = {} if self.learned is None else {"learned_return": float(self.learned.mean())}
         return told | {
             "return": float(returns.mean()),
-            "return_ci95": 1.96 * spread / math.sqrt(len(returns)),
+            "return_ci95": half,
             "return_min": float(returns.min()),
             "return_max": float(returns.max()),
             "success": float(self.solved.double().mean()),

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import mujoco
 import mujoco_warp as mjw
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -22,6 +23,16 @@ _FULL = {
     mjw.OverflowType.NARROWPHASE: "contacts",
     mjw.OverflowType.CCD: "contacts",
 }
+
+
+# Sensors that need more than where bodies are and how they move: the motors' and tendons' own
+# lengths and speeds, and the mass matrix.
+_BEYOND_KINEMATICS = (
+    mujoco.mjtSensor.mjSENS_ACTUATORPOS,
+    mujoco.mjtSensor.mjSENS_ACTUATORVEL,
+    mujoco.mjtSensor.mjSENS_TENDONVEL,
+    mujoco.mjtSensor.mjSENS_E_KINETIC,
+)
 
 
 class WarpEngine:
@@ -58,6 +69,8 @@ class WarpEngine:
         self._substep_model = _without_extras(self.warp_model)
         self._substeps = substeps
         self._reads_forces = bool(force_sensors(model).any())
+        beyond = [int(kind) for kind in _BEYOND_KINEMATICS]
+        self._kinematics_suffice = not np.isin(model.sensor_type, beyond).any()
         self._workspace = Workspace(device)
         self._step = Captured(self._advance, device, self._workspace)
         self._refresh = Captured(self._follow, device, self._workspace)
@@ -121,8 +134,12 @@ class WarpEngine:
         model, data = self.warp_model, self.warp_data
         with wp.ScopedDevice(data.qpos.device):
             self._workspace.rewind()
-            mjw.fwd_kinematics(model, data)
-            mjw.com_vel(model, data)
+            if self._kinematics_suffice:
+                mjw.fwd_kinematics(model, data)
+                mjw.com_vel(model, data)
+            else:
+                mjw.fwd_position(model, data)
+                mjw.fwd_velocity(model, data)
             mjw.sensor_pos(model, data)
             mjw.sensor_vel(model, data)
 

@@ -48,9 +48,16 @@ def unsupported(model: mujoco.MjModel) -> str | None:
         "engine flags": bool(model.opt.disableflags or model.opt.enableflags),
         "an impedance ratio": model.opt.impratio != 1.0,
         "a fluid": bool(model.opt.density or model.opt.viscosity or model.opt.wind.any()),
+        "iterations against slip": model.opt.noslip_iterations > 0,
+        "disabled actuators": model.opt.disableactuator != 0,
+        "bodies moved by hand": model.nmocap > 0,
+        "plugins": model.nplugin > 0,
+        "springs and dampers that are not linear": _nonlinear(model),
         "friction loss": model.dof_frictionloss.any(),
         "gravity compensation": model.body_gravcomp.any(),
         "collision margins": model.geom_margin.any() or model.jnt_margin.any(),
+        "pairs of bodies that are excluded": model.nexclude > 0,
+        "limits that are no springs": not _springs(*_joint_limits(model)),
         "actuators other than plain motors on joints": not _plain_motors(model),
         "sensors of force or acceleration": bool(force_sensors(model).any()),
         "contacts other than sphere or capsule on a fixed plane": not _plane_contacts_only(model),
@@ -229,17 +236,36 @@ def _plane_contacts_only(model: mujoco.MjModel) -> bool:
         if (
             model.geom_type[plane] != _PLANE
             or model.geom_type[geom] not in soft
-            or not _fixed(model, model.geom_bodyid[plane])
             or model.geom_bodyid[plane] != 0
             or max(model.geom_condim[plane], model.geom_condim[geom]) != 3
             or not alike
-            or model.geom_solref[geom, 0] <= 0
+            or not _springs(model.geom_solref[[geom]], model.geom_solimp[[geom]])
         ):
             return False
     return model.npair == 0
 
 
+def _joint_limits(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
+    limited = model.jnt_limited.astype(bool)
+    return model.jnt_solref[limited], model.jnt_solimp[limited]
+
+
+def _springs(solref: np.ndarray, solimp: np.ndarray) -> bool:
+    """Whether all are a time constant and a damping ratio, with an impedance that has a width."""
+    return bool((solref > 0).all() and (solimp[:, 2] > mujoco.mjMINVAL).all())
+
+
+def _nonlinear(model: mujoco.MjModel) -> bool:
+    return bool(model.jnt_stiffnesspoly.any() or model.dof_dampingpoly.any())
+
+
 def _plain_motors(model: mujoco.MjModel) -> bool:
+    extras = (
+        model.actuator_damping,
+        model.actuator_dampingpoly,
+        model.actuator_armature,
+        model.actuator_delay,
+    )
     return (
         _all_in(model.actuator_trntype, (mujoco.mjtTrn.mjTRN_JOINT,))
         and _all_in(model.actuator_gaintype, (mujoco.mjtGain.mjGAIN_FIXED,))
@@ -247,6 +273,7 @@ def _plain_motors(model: mujoco.MjModel) -> bool:
         and _all_in(model.actuator_dyntype, (mujoco.mjtDyn.mjDYN_NONE,))
         and not model.actuator_forcelimited.any()
         and not model.jnt_actfrclimited.any()
+        and not any(extra.any() for extra in extras)
     )
 
 

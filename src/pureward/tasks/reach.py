@@ -19,7 +19,7 @@ _STRENGTH = 3.0  # times the suite's motors, so that an episode can be short
 
 def build() -> mujoco.MjModel:
     """The suite's point mass, with point and target large enough to be seen at 64×64."""
-    spec = read_spec("point_mass")
+    spec = read_spec("suite/point_mass.xml")
     point, target = spec.geom("pointmass"), spec.geom("target")
     point.size[0] = _POINT_RADIUS
     # A flat disc, so that the point stays in sight on top of it.

@@ -25,8 +25,8 @@ from pureward.tasks.jaco.scene import TRAY
 
 # Angles of the fingers: tips 8.5 cm apart, and pressed together.
 _OPEN, _SHUT = 0.75, 1.4
-# The point between the closing fingertips, in the hand's frame; where to fingers' tips land
-# beside it, along the direction in which they close.
+# The point between the closing fingertips, in the hand's frame; how far beside it open fingers'
+# tips come down, along the direction in which they close.
 _TOOL = (0.004, 0.002, -0.188)
 _FINGERTIP = 0.055
 _FLAT, _UP = (1.0, 1.0, 0.0), (0.0, 0.0, 1.0)

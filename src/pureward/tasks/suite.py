@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of the DeepMind Control Suite and its way of drawing first states."""
+"""dm_control's models, and its Control Suite's way of drawing first states."""
 
 import math
 from importlib.util import find_spec
@@ -12,15 +12,15 @@ from torch import Tensor
 from pureward.tasks.task import Reset
 
 
-def read_spec(name: str) -> mujoco.MjSpec:
-    """The suite's model of that name, editable, read from dm_control's files.
+def read_spec(file: str) -> mujoco.MjSpec:
+    """An editable model from a file of dm_control's package, as "suite/walker.xml".
 
     Importing dm_control itself would look for a display; its files need none.
     """
     package = find_spec("dm_control")
     assert package is not None, "dm_control is a dependency"
     assert package.origin is not None
-    return mujoco.MjSpec.from_file(str(Path(package.origin).parent / "suite" / f"{name}.xml"))
+    return mujoco.MjSpec.from_file(str(Path(package.origin).parent / file))
 
 
 def random_joints(model: mujoco.MjModel, device: torch.device) -> Reset:

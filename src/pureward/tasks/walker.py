@@ -19,7 +19,7 @@ _X, _Z = 0, 2
 
 def build() -> mujoco.MjModel:
     """The suite's model, unchanged."""
-    return read_spec("walker").compile()
+    return read_spec("suite/walker.xml").compile()
 
 
 def height(state: State) -> Tensor:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pureward.errors import InputError
 from pureward.reward.methods import method_named
 from pureward.verdict.limits import LATE
 from pureward.verdict.rules import RULES, Name, Numbers
@@ -45,6 +46,12 @@ class Verdict:
 
 def judge(facts: Facts, rows: Sequence[Row]) -> Verdict:
     """Judge a run by the rows of its metrics.jsonl."""
+    for row in rows:
+        if not isinstance(row.get("kind"), str) or not isinstance(row.get("step"), int | float):
+            raise InputError(
+                f"a row of metrics has a kind in words and a step in numbers, got {dict(row)}; "
+                "write both, as metrics.jsonl does"
+            )
     numbers = late_numbers(rows) | _references(facts)
     share = _share_of_expert(numbers)
     if share is not None:
@@ -94,7 +101,8 @@ def _since_the_best(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _finite(rows: Sequence[Row], name: str) -> list[float]:
-    return [float(row[name]) for row in rows if name in row and math.isfinite(row[name])]
+    values = [row.get(name) for row in rows]
+    return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
 
 
 def _references(facts: Facts) -> dict[str, float]:

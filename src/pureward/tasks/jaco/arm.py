@@ -2,12 +2,11 @@
 """The Kinova Jaco arm with its three-finger hand: meshes to look at, capsules to touch with."""
 
 import math
-from importlib.util import find_spec
-from pathlib import Path
 
 import mujoco
 
 from pureward.tasks.jaco.touching import HAND, LOWER_ARM, UNDRAWN, UPPER_ARM, ghost, solid
+from pureward.tasks.suite import read_spec
 
 JOINTS = 6
 FINGERS = 3
@@ -48,12 +47,7 @@ _CAPSULES = (
 
 def add_arm(scene: mujoco.MjSpec, position: tuple[float, float, float]) -> None:
     """Add arm and hand from dm_control's files, with our colliders, motors and sensors."""
-    package = find_spec("dm_control")
-    assert package is not None, "dm_control is a dependency"
-    assert package.origin is not None
-    folder = Path(package.origin).parent / "third_party" / "kinova"
-    arm = mujoco.MjSpec.from_file(str(folder / "jaco_arm.xml"))
-    hand = mujoco.MjSpec.from_file(str(folder / "jaco_hand.xml"))
+    arm, hand = (read_spec(f"third_party/kinova/jaco_{part}.xml") for part in ("arm", "hand"))
     scene.attach(arm, frame=scene.worldbody.add_frame(pos=position), prefix="arm/")
     scene.attach(hand, site=scene.site("arm/wristsite"), prefix="hand/")
     _collide_as_capsules(scene)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes written as a Minari dataset: lossless, compressed, whole or not at all."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import minari
+import numpy as np
+from gymnasium import spaces
+from minari.data_collector import EpisodeBuffer
+from minari.dataset.minari_storage import MinariStorage
+from torch import Tensor
+
+from pureward.data.dataset import FILE, OURS
+from pureward.data.episodes import Episode
+from pureward.data.pack import pack
+from pureward.errors import InputError
+from pureward.files import whole_folder
+
+_NOT_A_NAME = re.compile(r"[^-_\w]")
+
+
+def write_episodes(
+    folder: Path, episodes: Iterable[Episode], *, task: str, name: str = "episodes"
+) -> None:
+    """Write episodes of a task as FOLDER/data, which appears whole or not at all.
+
+    Minari calls the dataset pureward/TASK/NAME-v0.
+    """
+    if (folder / "data").exists():
+        raise InputError(f"{folder / 'data'} exists already; choose another folder or delete it")
+    remaining = iter(episodes)
+    first = next(remaining, None)
+    if first is None or not _observations(first) or first.actions is None:
+        raise InputError(f"{folder}: a dataset needs at least one episode with states and actions")
+    tags: list[dict[str, str]] = []
+
+    def buffers() -> Iterator[EpisodeBuffer]:
+        for number, episode in enumerate(chain([first], remaining)):
+            _check_alike(f"{folder}, episode {number}", episode, first)
+            tags.append({"split": episode.split, "policy": episode.policy})
+            yield _buffer(episode)
+
+    with whole_folder(folder / "data") as partial:
+        storage = MinariStorage.new(
+            partial.resolve(),  # Minari cannot measure the files of a relative path
+            observation_space=spaces.Dict({k: _space(v) for k, v in _observations(first).items()}),
+            action_space=spaces.Box(-1.0, 1.0, tuple(first.actions.shape[1:])),
+            jpeg_encoding=False,
+        )
+        storage.update_metadata(
+            {
+                "dataset_id": f"pureward/{task}/{_NOT_A_NAME.sub('-', name)}-v0",
+                "minari_version": minari.__version__,
+                OURS: {"task": task},
+            }
+        )
+        storage.update_episodes(buffers())
+        storage.update_episode_metadata(tags)
+        pack(partial / FILE)
+        storage.update_metadata({"dataset_size": storage.get_size()})
+
+
+def _check_alike(where: str, episode: Episode, first: Episode) -> None:
+    """Refuse an episode that the dataset's spaces, which are the first one's, do not describe."""
+    wanted, got = _sizes(first), _sizes(episode)
+    if got != wanted:
+        raise InputError(
+            f"{where}: must hold what episode 0 does, {wanted}, got {got}; write it to a dataset "
+            "of its own"
+        )
+
+
+def _sizes(episode: Episode) -> dict[str, tuple[int, ...]]:
+    """Sizes at one instant of all that a dataset's spaces describe, by name."""
+    actions = {} if episode.actions is None else {"actions": episode.actions}
+    return {name: tuple(v.shape[1:]) for name, v in (_observations(episode) | actions).items()}
+
+
+def _observations(episode: Episode) -> dict[str, Tensor]:
+    seen = {"state": episode.state, "frames": episode.frames, **episode.simulator}
+    return {name: value for name, value in seen.items() if value is not None}
+
+
+def _space(value: Tensor) -> spaces.Box:
+    array = value.cpu().numpy()
+    low, high = (0, 255) if array.dtype == np.uint8 else (-np.inf, np.inf)
+    return spaces.Box(low, high, array.shape[1:], array.dtype)  # pyright: ignore[reportArgumentType]
+
+
+def _buffer(episode: Episode) -> EpisodeBuffer:
+    assert episode.actions is not None
+    steps = len(episode)
+    infos = {} if episode.success is None else {"success": episode.success.cpu().numpy()}
+    # Minari's annotations say lists; it stores arrays as they are.
+    columns: dict[str, Any] = {
+        "observations": {name: v.cpu().numpy() for name, v in _observations(episode).items()},
+        "actions": episode.actions.cpu().numpy(),
+        "rewards": episode.rewards.cpu().numpy(),
+        "terminations": np.zeros(steps, dtype=bool),
+        "truncations": np.arange(1, steps + 1) == steps,
+    }
+    return EpisodeBuffer(**columns, infos=infos)

@@ -1,0 +1,47 @@
+"""Datasets written: nothing that could not be read back, and nothing over what is there."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pureward.data.dataset import read_dataset
+from pureward.data.episodes import Episode
+from pureward.data.writing import write_episodes
+from pureward.errors import InputError
+
+ONE = Episode(
+    rewards=torch.tensor([0.0, 1.0]),
+    actions=torch.zeros(2, 1),
+    simulator={"qpos": torch.ones(3, 2)},
+)
+SEEN = replace(ONE, frames=torch.zeros(3, 3, 64, 64, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        (ONE, SEEN, r"'actions': \(1,\)}, got .*'frames': \(3, 64, 64\)"),
+        (SEEN, ONE, r"'frames': \(3, 64, 64\), .* got {'qpos': \(2,\), 'actions': \(1,\)}"),
+        (ONE, replace(ONE, actions=None), r"got {'qpos': \(2,\)}; write it to"),
+        (ONE, replace(ONE, actions=torch.zeros(2, 3)), r"got .*'actions': \(3,\)}; write it to"),
+    ],
+)
+def test_episodes_of_a_dataset_hold_the_same(tmp_path, first, second, sentence):
+    with pytest.raises(InputError, match=f"new, episode 1: must hold .*{sentence}"):
+        write_episodes(tmp_path / "new", [first, second], task="reach")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_dataset_is_not_written_over_another(tmp_path):
+    write_episodes(tmp_path, [ONE], task="reach")
+    with pytest.raises(InputError, match="data exists already; choose another folder"):
+        write_episodes(tmp_path, [SEEN, SEEN], task="reach")
+    assert len(read_dataset(tmp_path).episodes) == 1
+
+
+@pytest.mark.parametrize("episodes", [[], [replace(ONE, actions=None)]])
+def test_a_dataset_needs_an_episode_with_actions(tmp_path, episodes):
+    with pytest.raises(InputError, match="at least one episode with states and actions"):
+        write_episodes(tmp_path / "new", episodes, task="reach")
+    assert not (tmp_path / "new").exists()
