@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from pureward.errors import InputError
 from pureward.sim.engine import SAVED, Limits, load_state, save_state
 from pureward.sim.mujoco_cpu import CpuEngine
 from pureward.sim.mujoco_warp import WarpEngine
@@ -195,3 +196,22 @@ def test_no_sensor_lags_behind_the_state():
         engine.refresh()
     seen = warp.state.sensordata.double()
     torch.testing.assert_close(seen, c.state.sensordata, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "motor", "named"),
+    [
+        ('solver="PGS"', "", "PGS"),
+        ('actuatorgroupdisable="1"', "", "disabled actuators"),
+        ("", 'armature="0.1"', "armature"),
+    ],
+)
+def test_what_warp_does_not_simulate_is_refused_and_left_to_c(option, motor, named):
+    model = mujoco.MjModel.from_xml_string(
+        f"""<mujoco><option {option}/>
+        <worldbody><body><joint name="hinge"/><geom size="0.1"/></body></worldbody>
+        <actuator><motor joint="hinge" ctrlrange="-1 1" {motor}/></actuator></mujoco>"""
+    )
+    CpuEngine(model, 1, substeps=1).step()
+    with pytest.raises(InputError, match=f"{named}.*engine='mujoco'"):
+        WarpEngine(model, 1, substeps=1, limits=WALKER.limits, device=CPU)

@@ -10,6 +10,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from pureward.errors import InputError
 from pureward.sim import small_tree
 from pureward.sim.engine import STATE_FIELDS, Limits, State, force_sensors
 from pureward.sim.warp_runtime import Captured, Workspace, quiet_start, warp_device
@@ -145,7 +146,18 @@ class WarpEngine:
 
 
 def _put_model(model: mujoco.MjModel, limits: Limits) -> mjw.Model:
-    warp_model = mjw.put_model(model)
+    try:
+        # What MuJoCo Warp has no field for it would simulate without a word.
+        if model.opt.disableactuator:
+            raise NotImplementedError("groups of disabled actuators")
+        if model.actuator_armature.any():
+            raise NotImplementedError("armature of actuators")
+        warp_model = mjw.put_model(model)
+    except NotImplementedError as error:
+        raise InputError(
+            f"MuJoCo Warp does not simulate all that is in this model ({error}); take that out of "
+            "the model, or run it on the CPU with engine='mujoco'"
+        ) from error
     warp_model.opt.iterations = limits.iterations
     warp_model.opt.ls_iterations = limits.line_search
     # Overflows are kept in `Data.overflow`; printing them from kernels would drown the user.
