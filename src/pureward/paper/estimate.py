@@ -93,10 +93,11 @@ def told(plan: Plan, estimates: Sequence[Estimate], at_once: int, device: str) -
         time = "done" if one.done else _clock(one.seconds)
         lines.append(f"{name:44} {steps:>12} {memory:>10} {time:>10}  {one.source}")
     left = [one for one in estimates if not one.done]
-    unknown = sum(one.seconds is None for one in left)
-    total = f"{len(left)} of {len(estimates)} steps are left: {_clock(_together(left, at_once))}"
-    total += f" with {at_once} at once, if they do not slow each other"
-    total += f", and {unknown} of unknown length" if unknown else ""
+    total = f"{len(left)} of {len(estimates)} steps are left"
+    if whole := _together(left, at_once):
+        total += f": {_clock(whole)} with {at_once} at once, if they do not slow each other"
+    if unknown := sum(one.seconds is None for one in left):
+        total += f", {unknown} of them of unknown length"
     largest = sorted((one.bytes for one in left), reverse=True)[:at_once]
     lines += [total, f"replays of the {len(largest)} largest together: {readable(sum(largest))}"]
     place = find_device(device)
