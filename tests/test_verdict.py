@@ -98,6 +98,15 @@ def test_imitation(name):
     assert f"true return is {told.numbers['return']:.1f}, against 90.0 in its data" in told.sentence
 
 
+@pytest.mark.parametrize(
+    ("best", "last", "name"),
+    [(-20.0, -21.0, "healthy"), (-30.0, -100.0, "unsteady"), (-80.0, -120.0, "unfinished")],
+)
+def test_returns_below_zero_are_measured_from_failures_to_the_expert(best, last, name):
+    course = [*rows(eval={"return": best}), {"kind": "eval", "step": 1001, "return": last}]
+    assert judge(Facts(method="prl", expert=-20.0, failure=-200.0), course).name == name
+
+
 def test_a_policy_that_fell_is_unsteady_and_forgotten_failures_are_named():
     """The walker's nn-pugail, seed 1: from 958 to 36 while D came to accept failures."""
     fallen = rows(probe=probe(0.7, 0.7, 0.1, 0.2), eval={"return": 30.0})

@@ -53,9 +53,10 @@ def judge(facts: Facts, rows: Sequence[Row]) -> Verdict:
                 "write both, as metrics.jsonl does"
             )
     numbers = late_numbers(rows) | _references(facts)
-    share = _share_of_expert(numbers)
-    if share is not None:
-        numbers["share_of_expert"] = share
+    for name, told in (("return", "share_of_expert"), ("return/best", "share_of_expert/best")):
+        share = _share_of_expert(numbers, name)
+        if share is not None:
+            numbers[told] = share
     kind = method_named(facts.method).reward
     for name, rule in RULES[kind].items():
         sentence = rule(numbers)
@@ -110,9 +111,9 @@ def _references(facts: Facts) -> dict[str, float]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _share_of_expert(n: Numbers) -> float | None:
-    """How far from failures' return to the expert's a policy has come."""
-    if "return" not in n or "expert" not in n:
+def _share_of_expert(n: Numbers, name: str) -> float | None:
+    """How far from failures' return to the expert's a return is."""
+    if name not in n or "expert" not in n:
         return None
     low = n.get("failure", 0.0)
-    return (n["return"] - low) / (n["expert"] - low) if n["expert"] > low else None
+    return (n[name] - low) / (n["expert"] - low) if n["expert"] > low else None

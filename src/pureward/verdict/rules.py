@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of a verdict: each looks at a run's numbers and says a sentence, or nothing."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -129,9 +128,8 @@ def _starved(n: Numbers) -> str | None:
 
 def _unsteady(n: Numbers) -> str | None:
     """A policy that was as good as the expert and is no longer."""
-    if n.get("return/best", 0.0) < GOOD * n.get("expert", math.inf):
-        return None
-    if n["return"] >= GOOD * n["return/best"]:
+    best = n.get("share_of_expert/best", 0.0)
+    if best < GOOD or n["share_of_expert"] >= GOOD * best:
         return None
     since = n.get("success/failure/since", 0.0)
     forgot = (
