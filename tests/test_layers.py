@@ -10,7 +10,7 @@ ROOT = Path(pureward.__file__).parent
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
     {"errors", "types", "gym", "interval"},
-    {"files", "capture"},
+    {"files", "capture", "trust"},
     {"sim"},
     {"tasks"},
     {"env"},

@@ -6,7 +6,6 @@ written on. So before "auto" uses them, two agents alike take two updates, one o
 that fails or differs, torch's own kernels serve, and a warning says why.
 """
 
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pureward.agent.config import Batch
+from pureward.trust import trusted
 
 if TYPE_CHECKING:
     from pureward.agent.d4pg import D4PG
@@ -27,18 +27,11 @@ _LARGEST_SLIP, _ROUNDING = 0.01, 1e-6
 
 def agrees(agent: "D4PG", batch: int) -> bool:
     """Whether fused updates of an agent's shape, on batches of a size, are those of plain ones."""
-    try:
-        reason = _difference(agent, batch)
-    except Exception as error:  # a compiler's, a driver's or a kernel's own: all mean "do not use"
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-    if reason:
-        warnings.warn(
-            f"fused updates are not used on {agent.device} ({reason}); plain ones are, which are "
-            "slower",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    return not reason
+    return trusted(
+        lambda: _difference(agent, batch),
+        f"fused updates are not used on {agent.device} ({{reason}}); plain ones are, which are "
+        "slower",
+    )
 
 
 def _difference(agent: "D4PG", batch: int) -> str:

@@ -6,7 +6,6 @@ So before "auto" uses them they compute one small batch beside plain float32; wh
 differ, the library's own bfloat16 serves, and a warning says why.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.risk import Loss, RiskFunction, nnpu, pn, upu
+from pureward.trust import trusted
 
 #: Maps a network and uint8 frames to one number a frame, differentiably.
 Output = Callable[[ResidualCNN, Tensor], Tensor]
@@ -42,18 +42,11 @@ def agrees(
     config: NetworkConfig, device: torch.device, fused: Output, fused_risk: DifferentiatedRisk
 ) -> bool:
     """Whether fused outputs, risks and their gradients are those of plain float32."""
-    try:
-        reason = _output_difference(config, device, fused) or _risk_difference(device, fused_risk)
-    except Exception as error:  # a compiler's, a driver's or a kernel's own: all mean "do not use"
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-    if reason:
-        warnings.warn(
-            f"the fused kernels are not used on {device} ({reason}); "
-            "bfloat16 through the library is, which is slower",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    return not reason
+    return trusted(
+        lambda: _output_difference(config, device, fused) or _risk_difference(device, fused_risk),
+        f"the fused kernels are not used on {device} ({{reason}}); "
+        "bfloat16 through the library is, which is slower",
+    )
 
 
 def _output_difference(config: NetworkConfig, device: torch.device, fused: Output) -> str:
