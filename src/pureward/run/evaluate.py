@@ -75,6 +75,7 @@ def evaluate(
             cameras.
         frame_stack: consecutive frames that the reward sees at once.
     """
+    assert not env.stagger, "staggered worlds end their first episodes early"
     env.seed(seed)
     returns, solved, learned = [], [], []
     stack = RollingStack(frame_stack)
