@@ -9,7 +9,8 @@ ROOT = Path(pureward.__file__).parent
 
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
-    {"errors", "types", "gym", "interval"},
+    {"errors", "gym", "interval"},
+    {"types"},
     {"files", "capture", "trust"},
     {"sim"},
     {"tasks"},

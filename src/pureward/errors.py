@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exceptions that a user is meant to read, and small checks that many modules share."""
 
+from numbers import Integral
+
 #: Torch counts in 64 bits; evaluations and workers add to a run's seed.
 LARGEST = 2**62
 # As torch says it of a GPU and of the host, and Warp of a GPU.
@@ -43,6 +45,8 @@ def in_brief(error: BaseException) -> str:
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a number that no generator can begin from."""
+    """Refuse what no generator can begin from."""
+    if not isinstance(seed, Integral):
+        raise InputError(f"seed must be a whole number, got {seed!r}; try 0")
     if not -LARGEST < seed < LARGEST:
         raise InputError(f"seed must lie between -2^62 and 2^62, got {seed}; try 0")

@@ -68,14 +68,24 @@ def is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(mine, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not take_lock(mine, shared=True)
     except OSError:  # a file system without locks
         return False
     finally:
         os.close(mine)
-    return False
+
+
+def take_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Whether no other process has the lock of an open file or folder, which is ours then.
+
+    The kernel lets go of it with the descriptor. A file system without locks is an OSError.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _claim(partial: Path) -> int:
@@ -86,15 +96,15 @@ def _claim(partial: Path) -> int:
     partial.mkdir(exist_ok=True)
     claim = os.open(partial, os.O_RDONLY)
     try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+        free = take_lock(claim)
+    except OSError:  # a file system without locks
+        free = True
+    if not free:
         os.close(claim)
         raise InUseError(
             f"one process at a time may write a folder, and another is writing {partial}; "
             "wait for it or choose another folder"
-        ) from error
-    except OSError:
-        pass  # a file system without locks
+        )
     for left in partial.iterdir():
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     return claim

@@ -12,12 +12,10 @@ import numpy as np
 from pureward.history import History
 from pureward.interval import half_width
 from pureward.run.config import RunConfig
-from pureward.run.config_file import MAY_CHANGE, flat, to_json
+from pureward.run.config_file import DATA, MAY_CHANGE, flat, to_json
 
-# Folders of data, which may be moved: their last name counts.
-_DATA = {"demonstrations", "annotations", "failures"}
 # Settings in which runs of one line may differ: chance, where, how long, and how often one looks.
-_APART = (MAY_CHANGE - _DATA) | {
+_APART = (MAY_CHANGE - DATA) | {
     *("seed", "probe_frames", "evaluate_episodes"),
     *("log_every", "evaluate_every", "probe_every", "checkpoint_every", "snapshot_every"),
     *("keep_checkpoints", "save_replay"),
@@ -70,7 +68,7 @@ def band(courses: Sequence[np.ndarray]) -> Band:
 def _settings(run: History) -> dict[str, Any]:
     """A run's settings that decide its line; those that are newer than the run by default."""
     known = _defaults() | flat(run.config)
-    known |= {name: Path(str(known[name])).name for name in _DATA}
+    known |= {name: Path(str(known[name])).name for name in DATA}  # wherever it was moved to
     return {name: _rounded(value) for name, value in known.items() if name not in _APART}
 
 

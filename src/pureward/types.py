@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from pureward.errors import InputError
+
 #: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
 Policy = Callable[[Tensor], Tensor]
 
@@ -36,3 +38,10 @@ class Step:
     """Whether the task is solved, for as long as it asks (`Task.hold`), bool (worlds,)."""
     final_obs: Observation
     """The arrival state itself, before any reset; the same object as `obs` if none was."""
+
+
+def checked_tensor(value: object, rule: str) -> Tensor:
+    """Refuse what is no tensor, such as a list, by a rule that says what it must be; return it."""
+    if not isinstance(value, Tensor):
+        raise InputError(f"{rule}, got {type(value).__name__}; wrap them in torch.as_tensor")
+    return value

@@ -1,5 +1,6 @@
 """The run directory and its log."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from pureward.errors import InputError
+from pureward.errors import InputError, InUseError
 from pureward.run.directory import RunDirectory
 from pureward.run.log import MetricsLog, read_metrics
 
@@ -34,6 +35,22 @@ def test_the_same_process_cannot_take_it_twice(tmp_path):
         RunDirectory(tmp_path),
     ):
         pass
+
+
+def test_a_file_system_without_locks_is_not_taken_for_another_process(tmp_path, monkeypatch):
+    """Whoever waits for a process that is not there would wait for ever."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (
+        pytest.raises(InputError, match="cannot be locked .*No locks") as told,
+        RunDirectory(tmp_path),
+    ):
+        pass
+    assert not isinstance(told.value, InUseError)
+    assert not RunDirectory(tmp_path).in_use()
 
 
 def test_status_is_told(tmp_path):

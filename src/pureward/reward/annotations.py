@@ -6,6 +6,7 @@ from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.reward.network import ResidualCNN, check_stored
+from pureward.types import checked_tensor
 
 # Which episodes are held out depends on the data alone, so that a second fit agrees.
 SPLIT_SEED = 0
@@ -31,14 +32,11 @@ def check_shapes(
     for name, column in (("rewards", rewards), ("episodes", episodes)):
         if name == "episodes" and column is None:
             continue
-        if not isinstance(column, Tensor):
+        rule = f"{name} must be a tensor of shape ({count},), one per frame"
+        shape = tuple(checked_tensor(column, rule).shape)
+        if shape != (count,):
             raise InputError(
-                f"{name} must be a tensor of shape ({count},), one per frame, got "
-                f"{type(column).__name__}; wrap them in torch.as_tensor"
-            )
-        if tuple(column.shape) != (count,):
-            raise InputError(
-                f"{name} must have shape ({count},), one per frame, got {tuple(column.shape)}; "
+                f"{name} must have shape ({count},), one per frame, got {shape}; "
                 "flatten episodes into frames"
             )
 

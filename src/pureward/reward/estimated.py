@@ -13,6 +13,7 @@ from pureward.reward.evidence import Evidence
 from pureward.reward.failures import adjusted_count
 from pureward.reward.resample import Sample, auc, interval, resampled
 from pureward.reward.variational import mean_over_top
+from pureward.types import checked_tensor
 
 #: Name → estimate of every resample from positives, unlabeled and, for `acc`, known failures.
 ESTIMATORS: dict[str, Callable[..., Tensor]] = {
@@ -164,8 +165,8 @@ class EstimatedPrior:
                     f"an estimate by {self.estimator} needs {scores} and {numbers}, got none; "
                     f"score {kind} frames that the discriminator never trains on"
                 )
-            _check_tensor(scores, logits)
-            _check_tensor(numbers, episodes)
+            for name, value in ((scores, logits), (numbers, episodes)):
+                checked_tensor(value, f"{name} must be a tensor, one number a frame")
             generator = torch.Generator(logits.device).manual_seed(self.seed + len(samples))
             samples.append(resampled(kind, logits, episodes, self.resamples, generator))
         return samples
@@ -183,14 +184,6 @@ class EstimatedPrior:
                 f"unlabeled frames alone cannot tell which, so η is held at {self.floor:g} or above"
             )
         return ""
-
-
-def _check_tensor(name: str, value: Tensor) -> None:
-    if not isinstance(value, Tensor):
-        raise InputError(
-            f"{name} must be a tensor, one number a frame, got {type(value).__name__}; "
-            "wrap them in torch.as_tensor"
-        )
 
 
 def _check_finite(finite: list[float]) -> None:

@@ -17,6 +17,7 @@ import tyro
 from torch import Tensor, nn
 
 from pureward.errors import InputError
+from pureward.types import checked_tensor
 
 MIN_SIDE = 32
 MAX_SIDE = 1024
@@ -172,11 +173,7 @@ def check_stored(frames: Tensor, name: str = "frames") -> None:
 
     Floating point would be ambiguous: the network takes it as [0, 1], a distortion as 0 to 255.
     """
-    if not isinstance(frames, Tensor):
-        raise InputError(
-            f"{name} must be a tensor (batch, channels, height, width), got "
-            f"{type(frames).__name__}; wrap them in torch.as_tensor"
-        )
+    checked_tensor(frames, f"{name} must be a tensor (batch, channels, height, width)")
     if frames.dtype != torch.uint8:
         raise InputError(
             f"{name} must be uint8 from 0 to 255, got {str(frames.dtype).removeprefix('torch.')}; "

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.types import checked_tensor
 
 Loss = Literal["logistic", "sigmoid"]
 
@@ -203,11 +204,7 @@ def checked(
 
 def checked_logits(name: str, logits: Tensor) -> Tensor:
     """Refuse logits that are no batch of finite numbers; return them in float32 (or float64)."""
-    if not isinstance(logits, Tensor):
-        raise InputError(
-            f"{name}_logits must be a tensor, got {type(logits).__name__}; "
-            "wrap them in torch.as_tensor"
-        )
+    checked_tensor(logits, f"{name}_logits must be a tensor")
     if logits.dim() != 1:
         raise InputError(
             f"{name}_logits must have shape (n,), got {tuple(logits.shape)}; "

@@ -15,10 +15,10 @@ from pureward.run.checked import is_like
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory
 
+#: Folders of data, which may be moved between two sittings.
+DATA = {"demonstrations", "annotations", "failures"}
 #: A resumed run may go on for longer, or elsewhere; all else is as it began.
-MAY_CHANGE = {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
-# Folders may be moved between two sittings.
-MAY_CHANGE |= {"demonstrations", "annotations", "failures"}
+MAY_CHANGE = DATA | {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The run directory: the unit of everything, held by one process at a time."""
 
-import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pureward.errors import InUseError
-from pureward.files import is_held, read_object, write_json
+from pureward.errors import InputError, InUseError
+from pureward.files import is_held, read_object, take_lock, write_json
 
 
 class RunDirectory:
@@ -32,14 +31,20 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.lock, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = take_lock(lock)
         except OSError as error:
+            os.close(lock)
+            raise InputError(
+                f"one process at a time may use a run directory, and {self.path} cannot be locked "
+                f"({error}); choose one on a file system with locks"
+            ) from error
+        if not free:
             holder = os.read(lock, 32).decode() or "unknown"
             os.close(lock)
             raise InUseError(
                 f"one process at a time may use a run directory, and {self.path} is in use "
                 f"(process {holder}); wait for it or choose another directory"
-            ) from error
+            )
         os.ftruncate(lock, 0)
         os.write(lock, str(os.getpid()).encode())
         self._lock = lock

@@ -76,7 +76,8 @@ class LocalProcess:
 
     def ended(self) -> Result:
         """How it ended, by its exit code."""
-        return _ENDINGS.get(self.process.exitcode or 0, "failed")
+        code = self.process.exitcode
+        return "failed" if code is None else _ENDINGS.get(code, "failed")
 
     def last_words(self) -> str:
         """The last line of its log, and the signal that killed it if one did."""
