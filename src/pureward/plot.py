@@ -224,7 +224,7 @@ def _draw(
     if banded:
         ends = (one.mean - one.half_width, one.mean + one.half_width)
         low, high = (np.clip(end, *limits) for end in ends)
-        axis.fill_between(one.at, low, high, color=colour, alpha=0.2, linewidth=0)
+        axis.fill_between(one.at, low, high, color=colour, alpha=0.1, linewidth=0)
 
 
 def _seeds(line: Line) -> str:
