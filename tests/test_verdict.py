@@ -182,6 +182,15 @@ def test_small_numbers_that_differ_manifold_are_no_collapse():
     assert verdict("nn-pugail", probe=low).name != "collapsed"
 
 
+def test_a_discriminator_that_calls_nothing_a_success_has_collapsed():
+    # As `pugail` on the walker ended: zeros to the eye, and yet manifold apart.
+    dead = {"mean/train": 2e-4, "mean/failure": 1e-6, "success/train": 0.0, "success/replay": 0.0}
+    told = verdict("pugail", probe=dead)
+    assert told.name == "collapsed"
+    assert "calls nothing a success" in told.sentence
+    assert "alive" not in told.sentence
+
+
 @pytest.mark.parametrize("method", ["truth", "nn-pugail", "prl", "nn-purl"])
 def test_nothing_measured_decides_nothing(method):
     assert judge(Facts(method=method), []).name == "undecided"

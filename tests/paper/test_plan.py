@@ -179,6 +179,18 @@ def test_nothing_is_left_of_a_plan_that_is_done(tmp_path):
     assert "0 of 3 steps are left\n" in told(made, estimate(made, "cpu"), 2, "cpu")
 
 
+@pytest.mark.parametrize(("machine", "known"), [("NVIDIA H200", False), (None, True)])
+def test_a_run_of_another_machine_tells_no_rate(tmp_path, machine, known):
+    made = written_plan(tmp_path, seeds=2)
+    first, second = (RunDirectory(out) for out in made.runs["reach", "gail"])
+    (first.path / "work.json").write_text('{"wall_seconds": 9.0}')
+    told_machine = {} if machine is None else {"made_with": {"machine": machine}}
+    first.write_status("finished", env_steps=1000, **told_machine)
+    second.status.unlink()
+    one = next(one for one in estimate(made, "cpu") if not one.done)
+    assert (one.seconds is not None) == known
+
+
 @pytest.mark.parametrize("metrics", [None, "", "{"])
 def test_a_run_that_has_measured_nothing_tells_no_rate(tmp_path, metrics):
     made = written_plan(tmp_path, seeds=2)

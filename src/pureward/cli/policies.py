@@ -21,7 +21,9 @@ def collect(
 ) -> None:
     """Collect a dataset: demonstrations of a run's policy, or annotated episodes of its learning.
 
-    For example: pureward collect reach --policy runs/reach --out data/reach
+    For example: pureward collect reach --policy runs/reach --out data/demos
+
+    Or: pureward collect reach --policy runs/reach --out data/rated --stages
 
     Args:
         task: a name that `pureward tasks` lists.
@@ -72,6 +74,8 @@ def evaluate(
     seed: int = 0,
 ) -> None:
     """Evaluate the policy of a run greedily over whole episodes.
+
+    For example: pureward evaluate runs/reach --episodes 100
 
     Args:
         run: a run directory.

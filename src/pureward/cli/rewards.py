@@ -16,6 +16,8 @@ def probe(
 ) -> None:
     """Say what became of a run's learned reward, and show where it and the truth part most.
 
+    For example: pureward probe runs/imitated
+
     Args:
         run: the directory of a run on a learned reward.
         episodes: greedy episodes to look among.

@@ -32,9 +32,9 @@ Then: pureward evaluate runs/reach, and pureward show reach --policy runs/reach
 
 _TRAIN = """Train a policy on a reward learned from demonstrations or from annotated episodes.
 
-For example: pureward train reach --demonstrations data/reach --out runs/imitated
+For example: pureward train reach --demonstrations data/demos --out runs/imitated
 
-Or: pureward train reach --method nn-purl --annotations data/course --out runs/gated
+Or: pureward train reach --method nn-purl --annotations data/rated --out runs/gated
 
 Then: pureward probe runs/imitated, and pureward plot runs/imitated runs/gated
 """

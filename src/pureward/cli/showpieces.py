@@ -53,7 +53,8 @@ def reproduce(
         task: tasks to draw it for, if not the paper's.
         methods: of the figure's, if not all.
         seeds: runs of each line.
-        budget: minutes for everything; runs that are then stopped go on at the next call.
+        budget: minutes for everything, 0 for no limit; runs that are then stopped go on at the
+            next call.
         dry_run: list the runs with time and memory, and run nothing.
         out: folder for runs, picture and table.
         at_once: runs that share a GPU, or the cores; by default one a GPU, or one a core.

@@ -18,6 +18,7 @@ from pureward.reading import trained_for
 from pureward.reward.methods import method_named
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory, steps_made
+from pureward.run.machine import made_with
 from pureward.tasks import find_task
 from pureward.work.training import Training, wall_seconds
 
@@ -41,19 +42,21 @@ RATES: dict[tuple[str, str, str], Rate] = {
         steps_per_second=153_000, source="results/expert/expert.json, one at a time"
     ),
     ("walker", "imitation", _H200): Rate(
-        steps_per_second=18_600, source="results/paper, nine at once"
+        steps_per_second=14_400, source="results/paper, some nine at once"
     ),
     ("walker", "regression", _H200): Rate(
-        steps_per_second=25_000, source="results/paper, prl, nine at once"
+        steps_per_second=20_600, source="results/paper, prl, some nine at once"
     ),
-    ("walker", "gated", _H200): Rate(steps_per_second=18_500, source="results/paper, nine at once"),
+    ("walker", "gated", _H200): Rate(
+        steps_per_second=13_500, source="results/paper, some nine at once"
+    ),
     ("lift", "imitation", _H200): Rate(
         steps_per_second=4_000, source="results/paper, twelve at once"
     ),
     ("lift", "regression", _H200): Rate(
-        steps_per_second=4_100, source="results/paper, twelve at once"
+        steps_per_second=4_400, source="results/paper, twelve at once"
     ),
-    ("lift", "gated", _H200): Rate(steps_per_second=3_900, source="results/paper, twelve at once"),
+    ("lift", "gated", _H200): Rate(steps_per_second=3_800, source="results/paper, twelve at once"),
     ("lift", "truth", _H200): Rate(
         steps_per_second=36_000, source="results/jaco/experts.json, nine at once"
     ),
@@ -79,7 +82,7 @@ class Estimate:
 def estimate(plan: Plan, device: str) -> list[Estimate]:
     """Estimate every step of a plan on this machine."""
     machine = _machine(device)
-    rates = _measured_here(plan)
+    rates = _measured_here(plan, device)
     return [_estimate(step, machine, rates) for step in plan.steps]
 
 
@@ -185,16 +188,23 @@ def _sizes(task: str) -> tuple[int, int]:
     return env.state_size, env.action_size
 
 
-def _measured_here(plan: Plan) -> dict[tuple[str, str], Rate]:
-    """Rates of the runs that are there already, by task and method."""
+def _measured_here(plan: Plan, device: str) -> dict[tuple[str, str], Rate]:
+    """Rates of the runs that are there already and were made here, by task and method."""
+    machine = made_with(find_device(device))["machine"]
     found: dict[tuple[str, str], Rate] = {}
     for step in plan.steps:
-        if isinstance(step, Training) and step.finished():
+        if isinstance(step, Training) and step.finished() and _made_on(step.out) in ("", machine):
             seconds = wall_seconds(step.out)
             if seconds > 0 and (steps := trained_for(read_history(step.out))[0]):
                 rate = Rate(steps_per_second=steps / seconds, source=str(step.out))
                 found[step.config.task, step.config.method] = rate
     return found
+
+
+def _made_on(run: Path) -> str:
+    """The machine a run was made on, empty where it does not say."""
+    told = RunDirectory(run).read_status().get("made_with")
+    return str(told.get("machine", "")) if isinstance(told, dict) else ""
 
 
 def _machine(device: str) -> str:

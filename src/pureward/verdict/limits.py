@@ -7,6 +7,9 @@ SATURATED = 0.9
 """Share of rewards at the ceiling above which hardly two states differ in reward."""
 FLAT = 0.05
 """Distance of mean D between demonstrations and failures below which D tells nothing apart."""
+NOTHING = 0.005
+"""Mean D of demonstrations below which D calls nothing a success: a quarter of the lowest floor of
+η in the presets."""
 MOST, FEW = 0.8, 0.05
 """Shares of frames that count as nearly all and as next to none."""
 DEAD = 0.1

@@ -12,6 +12,7 @@ from pureward.verdict.limits import (
     FORGOT,
     GOOD,
     MOST,
+    NOTHING,
     OVERFIT,
     PARTED,
     PARTED_FROM_ITSELF,
@@ -48,10 +49,16 @@ def _collapsed(n: Numbers) -> str | None:
     other = "failure" if "mean/failure" in n else "replay"
     if "mean/train" not in n or f"mean/{other}" not in n:
         return None
+    named = {"failure": "failures", "replay": "the agent's frames"}[other]
     low, high = sorted((n["mean/train"], n[f"mean/{other}"]))
+    if high < NOTHING:
+        return (
+            f"the discriminator calls nothing a success: mean D is {n['mean/train']:.4f} on "
+            f"demonstrations and {n[f'mean/{other}']:.4f} on {named}, and next to nothing is paid"
+            f"{_and_return(n)}"
+        )
     if high - low > FLAT or high > 2 * low:  # where η is small D is, on everything
         return None
-    named = {"failure": "failures", "replay": "the agent's frames"}[other]
     return (
         f"the discriminator says the same of demonstrations (mean D {n['mean/train']:.2f}) and "
         f"of {named} ({n[f'mean/{other}']:.2f}): it has not learned yet, or has fallen to a "
