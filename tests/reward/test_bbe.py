@@ -54,6 +54,21 @@ def test_few_scores_do_not_reach_for_the_smallest_ratio():
     assert best_bin(alike(*500 * positive), alike(*500 * unlabeled)).tolist() == [0.0]
 
 
+@pytest.mark.parametrize(("top", "estimate"), [(0.3627, 0.7254), (0.363, 1.0)])
+def test_a_bin_wins_by_just_the_error_it_is_charged(top, estimate):
+    """Above c = 2 are half of 100 positives and a share t of 100 unlabeled; above c = 1 all.
+
+    The bounds are 2·(t + e) and 1 + e: the top wins where t < (1 − e)/2. With ln(4/0.1) = 3.68888
+    e is 1.01·2·√(3.68888/200) = 0.274339, so at t = 0.36283.
+    """
+    scores, half = [2.0] * 50 + [1.0] * 50, [0.02] * 50
+    positive = with_weights(scores, [0.01] * 100)
+    unlabeled = with_weights(
+        scores, [top * one for one in half] + [(1 - top) * one for one in half]
+    )
+    assert best_bin(positive, unlabeled).tolist() == pytest.approx([estimate])
+
+
 def test_equal_scores_pass_together():
     """One score for all: whichever set the sort puts first, all pass or none."""
     assert best_bin(alike(0.0, 0.0), alike(0.0, 0.0, 0.0)).tolist() == [1.0]
