@@ -294,6 +294,11 @@ def test_the_normaliser_knows_mean_and_spread_of_all_it_saw():
     torch.testing.assert_close(normal.std(dim=0, correction=0), torch.ones(2), atol=1e-3, rtol=0)
 
 
+def test_before_it_saw_anything_a_normaliser_only_limits():
+    states = torch.tensor([[0.5, -25.0], [-3.0, 12.0]])
+    assert Normaliser(2)(states).tolist() == [[0.5, -10.0], [-3.0, 10.0]]
+
+
 def test_one_that_flew_away_does_not_hide_where_the_others_are():
     rng = torch.Generator().manual_seed(0)
     normaliser = Normaliser(1)
