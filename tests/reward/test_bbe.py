@@ -137,6 +137,13 @@ def test_frames_of_a_trajectory_share_their_weight():
         assert row[0] != row[1]
 
 
+@pytest.mark.parametrize(("first", "ends"), [(0.4, (0.2, 0.6)), (0.25, (0.1, 0.4))])
+def test_an_interval_holds_the_middle_and_its_mirror_image(first, ends):
+    """The middle half of 0.1, 0.2 … 0.5 is 0.2 to 0.4; about 0.4 its image is 0.4 to 0.6."""
+    rows = torch.tensor([first, 0.3, 0.1, 0.5, 0.2, 0.4])
+    assert [float(end) for end in interval(rows, share=0.5)] == pytest.approx(ends)
+
+
 def test_interval_is_as_wide_as_the_spread_of_trajectory_means():
     """A mean over 50 trajectories of 20 equal frames: ±1.96·σ/√50, not ±1.96·σ/√1000."""
     rng = torch.Generator().manual_seed(1)

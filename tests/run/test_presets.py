@@ -64,7 +64,7 @@ def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
     assert (agent.value_low, agent.value_high, agent.atoms) == pytest.approx((0.0, 100.0, 51))
     assert (agent.actor_rate, agent.critic_rate) == (1e-4, 1e-4)
     assert (agent.actor_layers, agent.critic_layers) == ((300, 200), (400, 300))
-    assert not (agent.norm_first or agent.normalise or agent.averaging)
+    assert (agent.norm_first, agent.normalise, agent.averaging) == (False, False, 0.0)
     assert (replay.n_step, replay.discount, replay.frame_stack) == (5, 0.99, 1)
     assert (config.batch, config.worlds, config.guided) == (256, actors, 0.0)
     network, strength = reward.network, reward.augment
@@ -73,7 +73,8 @@ def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
     assert (strength.saturation, strength.contrast) == ((0.5, 2.0), (0.5, 2.0))
     assert (strength.hue, strength.noise, network.dropout) == (0.05, 16.0, 0.5)
     assert (reward.learning_rate, reward.model.learning_rate) == (1e-5, 1e-4)
-    assert not (reward.model.decay or reward.memory or reward.by_reward or reward.even)
+    assert (reward.even, reward.memory, reward.by_reward) == (False, 0, 0.0)
+    assert reward.model.decay is False
     assert (reward.gate, reward.level, reward.loss) == ("hard", "half", "logistic")
     assert reward.labels == "fresh"
 
