@@ -183,6 +183,20 @@ def test_one_in_eight_of_the_newest_arrivals_is_offered_to_the_memory():
     assert [number // 2 for number in kept] == list(range(2, 31))
 
 
+def test_what_is_offered_follows_the_generator_and_labels_are_told():
+    """Of 17 worlds two, drawn from the generator given and from no other."""
+    offered, told = [], []
+    newest = SimpleNamespace(newest_steps=lambda: torch.arange(17), arrival_frames=named)
+    memory = SimpleNamespace(add=lambda frames, rng: offered.append(frames[:, 0, 0, 0].tolist()))
+    labels = SimpleNamespace(arrive=lambda: told.append("arrived"))
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        purl(newest, labels, adversary=adversary(memory=memory)).arrive()  # type: ignore[arg-type]
+    assert [len(numbers) for numbers in offered] == [2, 2]
+    assert offered[0] == offered[1]
+    assert told == ["arrived", "arrived"]
+
+
 def test_cached_scores_are_of_arrivals_and_are_brought_up_to_date_in_turns():
     replay, reward = filled(0, capacity=12), Named()
     labels = CachedLabels(reward, replay, refreshed=4)  # type: ignore[arg-type]
