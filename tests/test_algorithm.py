@@ -143,6 +143,17 @@ def test_d_learns_from_arrivals_of_positives_and_of_the_agent():
     assert failures is None
 
 
+def test_the_level_follows_the_frames_that_d_has_just_learned_from():
+    order: list = []
+    foe = adversary(batch=6, follower=SimpleNamespace(follow=lambda *seen: order.append(seen)))
+    replay = filled(9)
+    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
+    ((_, unlabeled, _),) = foe.discriminator.batches  # type: ignore[attr-defined]
+    ((frames, prior),) = order
+    assert torch.equal(frames, unlabeled)
+    assert prior is foe.discriminator.prior
+
+
 def test_known_failures_are_a_batch_of_their_own():
     replay = filled(4)
     foe = adversary(batch=5, failures=adversary(100).positives)
@@ -228,5 +239,6 @@ def test_a_full_ring_is_refreshed_as_a_whole():
         labels.arrive()
     reward.looked_at.clear()
     labels.refresh()
+    labels.refresh()
     # Rows 4, 5 and 6 have taken the places of 0, 1 and 2.
-    assert reward.looked_at == [[10, 11, 12, 13, 14, 15, 8, 9]]
+    assert reward.looked_at == [[10, 11, 12, 13, 14, 15, 8, 9]] * 2
