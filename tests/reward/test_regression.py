@@ -228,3 +228,13 @@ def test_bad_settings_are_refused(small_network, scenes):
     model = RewardModel(RewardModelConfig(network=small_network, patience=1, **STILL))
     with pytest.raises(InputError, match="patience needs held-out episodes"):
         model.fit(frames, rewards)
+
+
+def test_new_annotations_lower_what_a_gate_counts_from_and_never_raise_it(small_network, scenes):
+    model = RewardModel(RewardModelConfig(network=small_network))
+    frames, _ = scenes(3, seed=0)
+    lowest = []
+    for rewards in ([0.5, 1.0, 2.0], [-3.0, 1.0, 0.0], [4.0, -1.0, 5.0]):
+        model.update(frames, torch.tensor(rewards))
+        lowest.append(float(model.lowest))
+    assert lowest == [0.0, -3.0, -3.0]
