@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """r_φ: it learns, its errors are true, whole episodes are held out, bad annotations are refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -238,3 +240,59 @@ def test_new_annotations_lower_what_a_gate_counts_from_and_never_raise_it(small_
         model.update(frames, torch.tensor(rewards))
         lowest.append(float(model.lowest))
     assert lowest == [0.0, -3.0, -3.0]
+
+
+def still(network, *, dropout: float = 0.0, rate: float = 1e-12, **rest) -> RewardModel:
+    """A model that hardly moves, on frames as they are."""
+    config = RewardModelConfig(
+        network=replace(network, dropout=dropout),
+        augment=AugmentConfig.off(),
+        learning_rate=rate,
+        **rest,
+    )
+    return RewardModel(config)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_features_are_dropped_while_it_learns_and_never_when_it_predicts(
+    dropout, small_network, scenes
+):
+    model = still(small_network, dropout=dropout)
+    frames, rewards = scenes(16, seed=0)
+    stored = model.error(frames, rewards, torch.arange(16))
+    learned_from = float(model.update(frames, rewards)["reward/error"])
+    assert (learned_from == pytest.approx(stored, abs=1e-6)) == (dropout == 0.0)
+
+
+def test_a_step_is_taken_by_the_gradient_of_its_own_batch(small_network, scenes):
+    model = still(small_network)
+    network = model.networks[0]
+    frames, rewards = scenes(8, seed=0)
+    model.update(frames, rewards)
+    model.update(frames, 3.0 + rewards)
+    loss = (network(frames) - (3.0 + rewards)).square().mean()
+    (expected,) = torch.autograd.grad(loss, [network.head.weight])
+    torch.testing.assert_close(network.head.weight.grad, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_the_error_of_a_pass_is_the_mean_over_its_frames(small_network, scenes):
+    """Seven frames in batches of four and three, of a model that hardly moves."""
+    model = still(small_network, batch_size=4, epochs=2)
+    frames, rewards = scenes(7, seed=0)
+    rewards[:3] += 2.0
+    report = model.fit(frames, rewards)
+    expected = float((model.predict(frames) - rewards).square().mean())
+    errors = [done.fitting_error for done in report.passes]
+    assert errors == pytest.approx([expected, expected], rel=1e-4)
+    assert report.train_error == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_fit_follows_its_seed_and_no_other_generator(small_network, scenes):
+    frames, rewards = scenes(12, seed=0)
+    heads = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        model = still(small_network, dropout=0.5, rate=1e-3, batch_size=4, epochs=1)
+        model.fit(frames, rewards)
+        heads.append(model.networks[0].head.weight.detach().clone())
+    assert torch.equal(*heads)
