@@ -75,6 +75,18 @@ def test_split_keeps_episodes_whole():
     assert torch.equal(train, again[0])
 
 
+@pytest.mark.parametrize(
+    ("episodes", "share", "held"), [(2, 0.9, 1), (3, 0.1, 1), (10, 0.25, 2), (10, 0.99, 9)]
+)
+def test_one_episode_at_least_is_held_out_and_one_is_left(episodes, share, held):
+    numbers = torch.arange(episodes).repeat_interleave(3)
+    train, held_out = split_by_episode(len(numbers), numbers, share)
+    assert (len(train), len(held_out)) == (3 * (episodes - held), 3 * held)
+    # The same ones at every fit, of earlier runs too.
+    order = torch.randperm(episodes, generator=torch.Generator().manual_seed(0))
+    assert set(numbers[held_out].tolist()) == set(order[:held].tolist())
+
+
 def test_without_episodes_nothing_is_held_out(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
     report = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL)).fit(
