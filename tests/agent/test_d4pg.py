@@ -104,6 +104,38 @@ def test_the_actor_finds_the_best_arm_of_a_bandit(norm_first):
     torch.testing.assert_close(found, torch.tensor([[0.6], [-0.6]]), atol=0.15, rtol=0)
 
 
+def test_a_batch_teaches_what_autograd_makes_of_the_two_losses():
+    """Cross entropy to the projected target, and −Q of the actions proposed, at the same weights.
+
+    The projection is written another way than the library's: atom j takes of each moved atom the
+    share 1 − distance/gap, where that is positive.
+    """
+    learner = agent(replace(SMALL, atoms=5, value_high=4.0, normalise=True, target_period=100))
+    for batch in batches(4):  # targets lag behind, and states have a mean and a spread
+        learner.observe(3.0 + 2.0 * batch.state)
+        learner.update(batch)
+    batch = next(batches(1, seed=5))
+    atoms = torch.arange(5.0)  # V from 0 to 4, a gap of 1
+    state, after = learner.normaliser(batch.state), learner.normaliser(batch.next_state)
+    value = learner.target_critic(after, learner.target_actor(after)).softmax(dim=1).detach()
+    moved = (batch.reward[:, None] + batch.discount[:, None] * atoms).clamp(0.0, 4.0)
+    shares = (1.0 - (moved[:, :, None] - atoms).abs()).clamp(min=0.0)
+    target = (value[:, :, None] * shares).sum(dim=1)
+    loss = -(target * learner.critic(state, batch.action).log_softmax(dim=1)).sum() / 16
+    of_policy = learner.critic(state, learner.actor(state)).softmax(dim=1) @ atoms
+    critic, actor = list(learner.critic.parameters()), list(learner.actor.parameters())
+    expected = [
+        *torch.autograd.grad(loss, critic),
+        *torch.autograd.grad(-of_policy.mean(), actor),
+    ]
+    metrics = learner.find_gradients(batch)
+    for parameter, gradient in zip([*critic, *actor], expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, atol=1e-6, rtol=1e-4)
+    told = {"loss": loss, "value": of_policy.mean(), "target_at_top": target[:, -1].mean()}
+    for name, number in told.items():
+        assert metrics[f"critic/{name}"].item() == pytest.approx(number.item(), rel=1e-5)
+
+
 def test_updates_repeat_to_the_bit():
     one, two = agent(), agent()
     for batch in batches(20):
@@ -167,6 +199,7 @@ def test_targets_are_copied_every_so_many_updates():
         if i < 3:
             assert torch.equal(target, first)
         assert torch.equal(target, online) == (i % 3 == 0)
+    assert learner.updates == 6
 
 
 def test_targets_follow_softly():
@@ -185,6 +218,15 @@ def test_gradients_are_clipped_and_their_norms_told():
     gradient = learner.weights.parts[1].grad
     assert gradient is not None
     assert gradient.norm().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_a_gradient_below_the_limit_is_left_as_it_is():
+    free, limited = agent(), agent(replace(SMALL, gradient_clip=1e3))
+    for learner in (free, limited):
+        learner.update(next(batches(1)))
+    for one, other in zip(free.weights.parts[:2], limited.weights.parts[:2], strict=True):
+        assert one.grad.norm() < 1e3
+        assert torch.equal(one.grad, other.grad)
 
 
 def test_rewards_beyond_the_support_are_seen_in_the_metrics():
@@ -211,6 +253,18 @@ def test_noise_is_added_and_actions_stay_in_range():
     noise = torch.full((5, 2), 0.1)
     torch.testing.assert_close(learner.act(state, noise), (greedy + 0.1).clamp(max=1))
     assert (learner.act(state, 50 * noise) == 1).all()
+    assert (learner.act(state, -50 * noise) == -1).all()
+
+
+def test_states_are_normalised_where_asked_and_only_there():
+    """Seen are 30 and 10, −20 and 0, 5 and 1: means 20, −10, 3 and spreads 10, 10, 2."""
+    state = torch.tensor([[30.0, -20.0, 5.0], [10.0, 0.0, 1.0]])
+    normal = torch.tensor([[1.0, -1.0, 1.0], [-1.0, 1.0, -1.0]])
+    for asked, seen in ((False, state), (True, normal)):
+        learner = agent(replace(SMALL, normalise=asked))
+        learner.observe(state)
+        for actions in (learner.act(state), learner.act_well(state)):
+            torch.testing.assert_close(actions, learner.actor(seen).detach())
 
 
 def test_each_world_explores_by_its_own_measure():
@@ -238,6 +292,11 @@ def test_the_normaliser_knows_mean_and_spread_of_all_it_saw():
     normal = normaliser(seen)
     torch.testing.assert_close(normal.mean(dim=0), torch.zeros(2), atol=1e-3, rtol=0)
     torch.testing.assert_close(normal.std(dim=0, correction=0), torch.ones(2), atol=1e-3, rtol=0)
+
+
+def test_before_it_saw_anything_a_normaliser_only_limits():
+    states = torch.tensor([[0.5, -25.0], [-3.0, 12.0]])
+    assert Normaliser(2)(states).tolist() == [[0.5, -10.0], [-3.0, 10.0]]
 
 
 def test_one_that_flew_away_does_not_hide_where_the_others_are():

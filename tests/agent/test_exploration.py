@@ -26,6 +26,13 @@ def test_noise_that_lasts_is_as_large_from_the_first_step_on():
     assert float(first.std()) == pytest.approx(0.2, rel=0.05)
 
 
+def test_all_is_drawn_from_the_generator_given():
+    settings = {"low": 0.1, "high": 0.5, "correlation": 0.8}
+    first = drawn(2, **settings)
+    torch.manual_seed(7)
+    assert torch.equal(drawn(2, **settings), first)
+
+
 def test_each_world_has_its_own_size():
     sizes = drawn(400, low=0.1, high=0.5).std(dim=0).mean(dim=1)
     assert 0.08 < float(sizes.min()) < 0.15

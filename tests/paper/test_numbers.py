@@ -228,6 +228,76 @@ def test_what_a_discriminator_says(lines):
     assert outcome(rises_to_prior("gail"), results) == "holds"
 
 
+@pytest.mark.parametrize(
+    ("train", "held_out", "found"),
+    [(0.81, 0.6, "holds"), (0.79, 0.1, "does not hold"), (1.0, 0.81, "does not hold")],
+)
+def test_overfitting_takes_trained_ones_that_pass_and_held_out_ones_that_do_not(
+    lines, train, held_out, found
+):
+    probe = {"success/train": train, "success/held_out": held_out}
+    assert outcome(overfits("gail"), lines({"gail": [50.0]}, probe={"gail": probe})) == found
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "found"),
+    [
+        (0.3, 0.36, "holds"),
+        (0.3, 0.34, "does not hold"),  # 0.04 is no rise
+        (0.1, 0.34, "does not hold"),  # 0.16 below η
+        (0.1, 0.66, "does not hold"),  # 0.16 above
+        (0.1, 0.64, "holds"),
+    ],
+)
+def test_a_share_rises_to_the_prior_or_past_it(lines, early, late, found):
+    probe = {"nn-pugail": {"success/replay": late}}
+    results = lines({"nn-pugail": [50.0]}, probe=probe, train={"nn-pugail": {"prior": 0.5}})
+    first = next(row for row in results.groups[0].runs[0].rows if row["kind"] == "probe")
+    first["success/replay"] = early
+    assert outcome(rises_to_prior("nn-pugail"), results) == found
+
+
+def test_an_error_that_differs_between_seeds_has_no_sign(lines):
+    """Seeds of −1 and 3: a mean of 1 ± 12.7062·2."""
+    results = lines({"prl": [50.0, 50.0]})
+    for run, error in zip(results.groups[0].runs, (-1.0, 3.0), strict=True):
+        for row in run.rows:
+            row["reward_error"] = error
+    finding = errs("prl", 1).ask(results, "lift")
+    assert (finding.outcome, finding.told) == ("too close to call", "prl 1.0 ± 25.4")
+
+
+def test_one_line_that_is_far_from_the_expert_spoils_the_claim_of_all(lines):
+    results = lines({"gail": [83.0], "pugail": [81.0]})
+    assert outcome(near_expert("gail", "pugail"), results) == "does not hold"
+
+
+def test_failures_that_pass_are_told_from_failures_that_do_not(lines):
+    probe = {"mean/held_out": 0.6, "mean/failure": 0.6}
+    results = lines({"gail": [50.0]}, probe={"gail": probe})
+    assert outcome(takes("gail", expert=True, failure=True), results) == "holds"
+    assert outcome(takes("gail", expert=True, failure=False), results) == "does not hold"
+
+
+def test_the_difference_of_two_lines_by_hand(lines):
+    """Late returns 36 and 81 against 54 and 76.5: 6.75 apart.
+
+    Welch: variances of the means 506.25 and 126.5625, so a standard error of 25.1558 and
+    632.8125²/(506.25² + 126.5625²) = 1.47059 degrees of freedom, of which t is 6.1881.
+    """
+    finding = ahead("nn-pugail", "gail").ask(
+        lines({"gail": [40.0, 90.0], "nn-pugail": [60.0, 85.0]}), "lift"
+    )
+    assert finding.told.endswith("; the difference lies between -148.9 and 162.4")
+
+
+def test_a_delusion_is_one_of_a_fifth_of_the_experts_return(lines):
+    finals = {"prl": [30.0], "nn-purl": [60.0]}  # the expert's is 90
+    for promised, found in ((47.9, "does not hold"), (48.1, "holds")):
+        paid = {"true": [20.0, 40.0], "prl": [promised] * 2, "nn-purl": [30.0, 30.0]}
+        assert outcome(deluded(), lines(finals, watched=paid)) == found
+
+
 def test_delusion_on_watched_episodes(lines):
     finals = {"prl": [30.0], "nn-purl": [60.0]}
     paid = {"true": [30.0, 40.0], "prl": [80.0, 90.0], "nn-purl": [35.0, 35.0]}

@@ -54,6 +54,21 @@ def test_few_scores_do_not_reach_for_the_smallest_ratio():
     assert best_bin(alike(*500 * positive), alike(*500 * unlabeled)).tolist() == [0.0]
 
 
+@pytest.mark.parametrize(("top", "estimate"), [(0.3627, 0.7254), (0.363, 1.0)])
+def test_a_bin_wins_by_just_the_error_it_is_charged(top, estimate):
+    """Above c = 2 are half of 100 positives and a share t of 100 unlabeled; above c = 1 all.
+
+    The bounds are 2·(t + e) and 1 + e: the top wins where t < (1 − e)/2. With ln(4/0.1) = 3.68888
+    e is 1.01·2·√(3.68888/200) = 0.274339, so at t = 0.36283.
+    """
+    scores, half = [2.0] * 50 + [1.0] * 50, [0.02] * 50
+    positive = with_weights(scores, [0.01] * 100)
+    unlabeled = with_weights(
+        scores, [top * one for one in half] + [(1 - top) * one for one in half]
+    )
+    assert best_bin(positive, unlabeled).tolist() == pytest.approx([estimate])
+
+
 def test_equal_scores_pass_together():
     """One score for all: whichever set the sort puts first, all pass or none."""
     assert best_bin(alike(0.0, 0.0), alike(0.0, 0.0, 0.0)).tolist() == [1.0]
@@ -120,6 +135,13 @@ def test_frames_of_a_trajectory_share_their_weight():
         assert row[0] == row[2]
         assert row[1] == row[3] == row[4]
         assert row[0] != row[1]
+
+
+@pytest.mark.parametrize(("first", "ends"), [(0.4, (0.2, 0.6)), (0.25, (0.1, 0.4))])
+def test_an_interval_holds_the_middle_and_its_mirror_image(first, ends):
+    """The middle half of 0.1, 0.2 … 0.5 is 0.2 to 0.4; about 0.4 its image is 0.4 to 0.6."""
+    rows = torch.tensor([first, 0.3, 0.1, 0.5, 0.2, 0.4])
+    assert [float(end) for end in interval(rows, share=0.5)] == pytest.approx(ends)
 
 
 def test_interval_is_as_wide_as_the_spread_of_trajectory_means():

@@ -45,6 +45,14 @@ def test_soft_gate_by_hand():
     assert gated_reward(logits, predicted, gate="soft").tolist() == pytest.approx([0.6, 0.1])
 
 
+@pytest.mark.parametrize("gate", GATES)
+def test_rewards_of_coarse_numbers_are_float32(gate):
+    logits, predicted = torch.tensor([1.3, -0.7]).bfloat16(), torch.tensor([0.3, 0.9]).bfloat16()
+    paid = gated_reward(logits, predicted, gate=gate)
+    assert paid.dtype == torch.float32
+    assert torch.equal(paid, gated_reward(logits.float(), predicted.float(), gate=gate))
+
+
 def test_share_gate_by_hand():
     logits, predicted = torch.tensor([3.0, 5.0, 4.0, 1.0, 2.0]), torch.ones(5)
     level = share_level(logits, torch.tensor(0.4))

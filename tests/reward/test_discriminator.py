@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """D_θ: one update by each branch, what is reported, what is learned, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -339,3 +341,19 @@ def test_fused_update_is_close_to_float32(scenes):
     )
     turn, rounding = (1 - F.cosine_similarity(way, right, dim=0) for way in (found, by_rounding))
     assert turn < max(0.001, 3 * rounding), "as far off as bfloat16 is, no more"
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_features_are_dropped_while_it_learns_and_never_when_it_scores(
+    dropout, small_network, scenes
+):
+    config = DiscriminatorConfig(
+        network=replace(small_network, dropout=dropout), augment=AugmentConfig.off()
+    )
+    judge = Discriminator(config)
+    frames, _ = scenes(16, seed=0)
+    before = judge.logits(frames)
+    assert torch.equal(judge.logits(frames), before)
+    learned_from = judge.update(frames, frames)["success/positive"]
+    same = torch.isclose(learned_from, before.sigmoid().mean(), atol=1e-6)
+    assert bool(same) == (dropout == 0.0)

@@ -87,6 +87,21 @@ def test_floor_is_held_with_a_warning():
     assert latest(prior).warning == ""
 
 
+def test_a_few_successes_are_no_reason_to_warn():
+    """Six in a hundred: the two are told apart at 0.97, and for a good reason."""
+    prior = EstimatedPrior("bbe")
+    prior(evidence(6, 94, apart=12.0))
+    assert latest(prior).auc == pytest.approx(0.97, abs=0.005)
+    assert latest(prior).value == pytest.approx(0.06, abs=0.005)
+    assert latest(prior).warning == ""
+
+
+def test_an_agent_that_succeeds_half_the_time_is_told_apart_well_enough():
+    prior = EstimatedPrior("bbe", start=0.3)
+    assert prior(evidence(50, 50, apart=12.0)) == pytest.approx(0.4, abs=0.02)
+    assert latest(prior).auc == pytest.approx(0.75, abs=0.01)
+
+
 def test_ceiling_is_held():
     prior = EstimatedPrior("bbe", ceiling=0.7)
     prior(evidence(20, 80))

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pureward.errors import InputError
-from pureward.reward.failures import nnpnu
+from pureward.reward.failures import adjusted_count, nnpnu
+from pureward.reward.resample import Sample
 from pureward.reward.risk import label_risk, nnpu, pn
 
 LN2, LN3, LN4, LN43 = log(2), log(3), log(4), log(4 / 3)
@@ -48,6 +49,25 @@ def test_kept_branch_by_hand():
         positives(), unlabeled(), failure_logits=failures(), failure_weight=0.25, prior=0.3
     )
     assert numbers(result) == pytest.approx([total, total, positive, known + hidden, 0])
+
+
+def test_a_hidden_part_of_just_the_slack_is_no_violation():
+    """Sigmoid losses to the bit: ½·(0 − ½·½) = −⅛."""
+    settings = {"failure_logits": failures(), "failure_weight": 0.5, "prior": 0.5}
+    settings |= {"slack": 0.125, "loss": "sigmoid"}
+    never = logits(-1000.0, -1000.0)
+    assert not nnpnu(logits(0.0, 0.0), never, **settings).violated
+    assert nnpnu(logits(0.0, 1e-3), never, **settings).violated
+
+
+@pytest.mark.parametrize(
+    ("agent", "share"), [(0.0, 0.5), (LN3, 1.0), (2 * LN3, 1.0), (-LN3, 0.0), (-2 * LN3, 0.0)]
+)
+def test_adjusted_count_by_hand(agent, share):
+    """D is ¾ on positives and ¼ on failures; a mean of ½ is half way, and none lies beyond."""
+    whole, one = torch.ones(1, 1, dtype=torch.float64), torch.tensor(1)
+    kinds = [Sample(logits(f).detach(), whole, one) for f in (LN3, agent, -LN3)]
+    assert adjusted_count(*kinds).tolist() == pytest.approx([share])
 
 
 def test_even_classes_by_hand():

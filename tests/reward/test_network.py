@@ -72,6 +72,19 @@ def test_dropout_halves_and_rescales_in_training_only():
     torch.testing.assert_close(network.eval().read_out(features), torch.ones(400))
 
 
+def test_a_quarter_dropped_leaves_three_quarters_at_four_thirds():
+    config = NetworkConfig(height=32, width=32, stage_channels=(8, 8), dropout=0.25)
+    network = ResidualCNN(config).train()
+    with torch.no_grad():
+        network.head.weight.fill_(1.0)
+        network.head.bias.fill_(5.0)
+        drawn = network.read_out(torch.ones(200, config.features), torch.Generator().manual_seed(0))
+    # Of 512 features 384 are left, ± 4 standard errors of a mean over 200.
+    left = (drawn - 5.0) * 0.75
+    assert torch.allclose(left, left.round(), atol=1e-2), "whole features"
+    assert float(left.mean()) == pytest.approx(384, abs=4 * (512 * 0.25 * 0.75 / 200) ** 0.5)
+
+
 def test_initial_weights_follow_the_seed_and_leave_the_global_generator_alone():
     state = torch.random.get_rng_state()
     config = NetworkConfig(height=32, width=32)

@@ -52,7 +52,18 @@ def test_unreadable(text):
         parse_prior(text)
 
 
-@pytest.mark.parametrize("text", ["0", "1", "-0.2", "nan", "linear:0:0.5", "linear:0.5:1"])
+@pytest.mark.parametrize("text", ["0.25", "linear:0.1:0.7", "return:0.1:0.9:100:900"])
+def test_what_is_not_estimated_asks_for_no_scores(text):
+    assert not parse_prior(text).needs_scores
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0", "1", "-0.2", "nan", "linear:0:0.5", "linear:0.5:1"),
+        *("return:0:0.5:1:2", "return:0.5:1:1:2"),
+    ],
+)
 def test_out_of_range(text):
     with pytest.raises(InputError, match=r"must lie inside \(0, 1\)"):
         parse_prior(text)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """r_φ: it learns, its errors are true, whole episodes are held out, bad annotations are refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -71,6 +73,18 @@ def test_split_keeps_episodes_whole():
     assert len(set(episodes[held_out].tolist())) == 2
     again = split_by_episode(10, episodes, 0.4)
     assert torch.equal(train, again[0])
+
+
+@pytest.mark.parametrize(
+    ("episodes", "share", "held"), [(2, 0.9, 1), (3, 0.1, 1), (10, 0.25, 2), (10, 0.99, 9)]
+)
+def test_one_episode_at_least_is_held_out_and_one_is_left(episodes, share, held):
+    numbers = torch.arange(episodes).repeat_interleave(3)
+    train, held_out = split_by_episode(len(numbers), numbers, share)
+    assert (len(train), len(held_out)) == (3 * (episodes - held), 3 * held)
+    # The same ones at every fit, of earlier runs too.
+    order = torch.randperm(episodes, generator=torch.Generator().manual_seed(0))
+    assert set(numbers[held_out].tolist()) == set(order[:held].tolist())
 
 
 def test_without_episodes_nothing_is_held_out(small_network, scenes):
@@ -228,3 +242,69 @@ def test_bad_settings_are_refused(small_network, scenes):
     model = RewardModel(RewardModelConfig(network=small_network, patience=1, **STILL))
     with pytest.raises(InputError, match="patience needs held-out episodes"):
         model.fit(frames, rewards)
+
+
+def test_new_annotations_lower_what_a_gate_counts_from_and_never_raise_it(small_network, scenes):
+    model = RewardModel(RewardModelConfig(network=small_network))
+    frames, _ = scenes(3, seed=0)
+    lowest = []
+    for rewards in ([0.5, 1.0, 2.0], [-3.0, 1.0, 0.0], [4.0, -1.0, 5.0]):
+        model.update(frames, torch.tensor(rewards))
+        lowest.append(float(model.lowest))
+    assert lowest == [0.0, -3.0, -3.0]
+
+
+def still(network, *, dropout: float = 0.0, rate: float = 1e-12, **rest) -> RewardModel:
+    """A model that hardly moves, on frames as they are."""
+    config = RewardModelConfig(
+        network=replace(network, dropout=dropout),
+        augment=AugmentConfig.off(),
+        learning_rate=rate,
+        **rest,
+    )
+    return RewardModel(config)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_features_are_dropped_while_it_learns_and_never_when_it_predicts(
+    dropout, small_network, scenes
+):
+    model = still(small_network, dropout=dropout)
+    frames, rewards = scenes(16, seed=0)
+    stored = model.error(frames, rewards, torch.arange(16))
+    learned_from = float(model.update(frames, rewards)["reward/error"])
+    assert (learned_from == pytest.approx(stored, abs=1e-6)) == (dropout == 0.0)
+
+
+def test_a_step_is_taken_by_the_gradient_of_its_own_batch(small_network, scenes):
+    model = still(small_network)
+    network = model.networks[0]
+    frames, rewards = scenes(8, seed=0)
+    model.update(frames, rewards)
+    model.update(frames, 3.0 + rewards)
+    loss = (network(frames) - (3.0 + rewards)).square().mean()
+    (expected,) = torch.autograd.grad(loss, [network.head.weight])
+    torch.testing.assert_close(network.head.weight.grad, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_the_error_of_a_pass_is_the_mean_over_its_frames(small_network, scenes):
+    """Seven frames in batches of four and three, of a model that hardly moves."""
+    model = still(small_network, batch_size=4, epochs=2)
+    frames, rewards = scenes(7, seed=0)
+    rewards[:3] += 2.0
+    report = model.fit(frames, rewards)
+    expected = float((model.predict(frames) - rewards).square().mean())
+    errors = [done.fitting_error for done in report.passes]
+    assert errors == pytest.approx([expected, expected], rel=1e-4)
+    assert report.train_error == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_fit_follows_its_seed_and_no_other_generator(small_network, scenes):
+    frames, rewards = scenes(12, seed=0)
+    heads = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        model = still(small_network, dropout=0.5, rate=1e-3, batch_size=4, epochs=1)
+        model.fit(frames, rewards)
+        heads.append(model.networks[0].head.weight.detach().clone())
+    assert torch.equal(*heads)

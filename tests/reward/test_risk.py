@@ -97,6 +97,16 @@ def test_nnpu_slack_keeps_a_small_violation_in_the_first_branch():
     assert numbers(result) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("function", [risk.upu, risk.nnpu])
+def test_a_negative_part_of_just_the_slack_is_no_violation(function):
+    """Algorithm 1 has ≥ −β. Sigmoid losses to the bit: ¼ − ½·½ = 0, and 0 − ½·½ = −¼."""
+    for slack, u in ((0.0, logits(0.0, -1000.0)), (0.25, logits(-1000.0, -1000.0))):
+        kept = function(logits(0.0, 0.0), u, prior=0.5, slack=slack, loss="sigmoid")
+        assert float(kept.negative) == -slack
+        assert not kept.violated
+        assert function(logits(0.0, 1e-3), u, prior=0.5, slack=slack, loss="sigmoid").violated
+
+
 def test_even_risks_by_hand():
     """η = 0.2: successes count ½, and the failures of the unlabeled ½ as well, not 0.8."""
     positive = 0.5 * (LN43 + LN2) / 2

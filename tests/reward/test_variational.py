@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pureward.errors import InputError
-from pureward.reward.variational import mixed_frames, mixing_shares, vpu
+from pureward.reward.resample import Sample
+from pureward.reward.variational import mean_over_top, mixed_frames, mixing_shares, vpu
 
 
 def logits_of(*chances: float, grad: bool = False) -> torch.Tensor:
@@ -133,3 +134,17 @@ def test_bad_input_is_refused(change, sentence):
     good = {"mixed_logits": torch.zeros(2), "mixed_shares": torch.zeros(2)}
     with pytest.raises(InputError, match=sentence):
         vpu(torch.zeros(2), torch.zeros(2), **(good | change))
+
+
+@pytest.mark.parametrize(("low", "share"), [(19, 1 / 2), (18, 1 / 3)])
+def test_the_share_is_the_mean_over_the_top_by_hand(low, share):
+    """Φ is ¼ on the unlabeled; of 20 positives so many have ½ and the others ¾.
+
+    The 0.95 quantile is the 19th: ½ where 19 are low, ¾ where 18 are.
+    """
+    alike = torch.full((1, 20), 1 / 20, dtype=torch.float64)
+    scores = logits_of(*[0.75] * (20 - low), *[0.5] * low)
+    unlabeled = logits_of(*[0.25] * 20)
+    positive, agent = (Sample(logits, alike, torch.tensor(1)) for logits in (scores, unlabeled))
+    assert mean_over_top(positive, agent).tolist() == pytest.approx([share])
+    assert mean_over_top(positive, Sample(scores + 9.0, alike, torch.tensor(1))).tolist() == [1.0]

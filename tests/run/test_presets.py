@@ -53,6 +53,34 @@ def test_the_paper_preset_has_table_2(task, method, slack, prior):
     assert (config.reward.slack, config.prior) == (slack, prior)
 
 
+@pytest.mark.parametrize("method", LEARNED)
+@pytest.mark.parametrize(("task", "actors"), [("walker", 16), ("lift", 128), ("stack", 128)])
+def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
+    """And no more than Algorithm 1: what else was found to help is in `fast` alone."""
+    needs = METHODS[method].positives
+    assert needs is not None
+    config = preset(task, "paper", method=method, **{needs: "FOLDER"})
+    agent, replay, reward = config.agent, config.replay, config.reward
+    assert (agent.value_low, agent.value_high, agent.atoms) == pytest.approx((0.0, 100.0, 51))
+    assert (agent.actor_rate, agent.critic_rate) == (1e-4, 1e-4)
+    assert (agent.actor_layers, agent.critic_layers) == ((300, 200), (400, 300))
+    assert (agent.norm_first, agent.normalise, agent.averaging) == (False, False, 0.0)
+    assert (replay.n_step, replay.discount, replay.frame_stack) == (5, 0.99, 1)
+    assert (config.batch, config.worlds, config.guided) == (256, actors, 0.0)
+    network, strength = reward.network, reward.augment
+    assert (network.stage_channels, network.stage_blocks) == ((16, 32, 32), 2)
+    assert (strength.flip, strength.crop, strength.crop_spread) == (True, 0.8, 0.0)
+    assert (strength.saturation, strength.contrast) == ((0.5, 2.0), (0.5, 2.0))
+    assert (strength.hue, strength.noise, network.dropout) == (0.05, 16.0, 0.5)
+    assert (reward.learning_rate, reward.model.learning_rate) == (1e-5, 1e-4)
+    assert (reward.even, reward.memory, reward.by_reward) == (False, 0, 0.0)
+    model = reward.model
+    assert (model.epochs, model.batch_size, model.held_out, model.decay) == (20, 256, 0.1, False)
+    assert (reward.batch, reward.ceiling) == (256, 1.0)
+    assert (reward.gate, reward.level, reward.loss) == ("hard", "half", "logistic")
+    assert reward.labels == "fresh"
+
+
 @pytest.mark.parametrize("task", ["walker", "lift", "stack", "reach"])
 def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
     """Algorithm 1."""

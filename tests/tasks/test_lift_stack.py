@@ -1,5 +1,6 @@
 """Lift and stack: rewards and success by hand, and a script that solves both."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -65,6 +66,34 @@ def test_stack_success_by_hand():
     assert stack.success(state).tolist() == [True, True, False, False, False, False]
 
 
+@pytest.mark.parametrize(
+    ("aside", "above", "opened", "away", "solved"),
+    [
+        (0.0249, 0.0059, 0.849, 0.0801, True),
+        (0.0249, -0.0059, 0.849, 0.0801, True),
+        (0.0251, 0.0, 0.3, 0.2, False),
+        (0.0, 0.0061, 0.3, 0.2, False),
+        (0.0, -0.0061, 0.3, 0.2, False),
+        (0.0, 0.0, 0.851, 0.2, False),
+        (0.0, 0.0, 0.3, 0.0799, False),
+    ],
+)
+def test_stack_success_at_its_edges(aside, above, opened, away, solved):
+    state = stacked().engine.state
+    state.xpos[0, RED] = state.xpos[0, BLUE] + torch.tensor(
+        [0.6 * aside, 0.8 * aside, 0.05 + above]
+    )
+    state.site_xpos[0, PINCH_SITE] = state.xpos[0, RED] + torch.tensor([0.0, 0.0, away])
+    state.qpos[0, HAND] = torch.tensor([opened, 0.3, 0.3], dtype=torch.float64)
+    assert stack.success(state).tolist() == [solved]
+
+
+def test_lift_success_at_its_edge():
+    state = pureward.make("lift", 2, "cpu").engine.state
+    state.xpos[:, BANANA, 2] = BANANA_RADIUS + torch.tensor([0.0999, 0.1001], dtype=torch.float64)
+    assert lift.success(state).tolist() == [False, True]
+
+
 def test_a_finished_stack_has_the_whole_reward_and_stays():
     env = stacked()
     assert stack.reward(env.engine.state).item() == pytest.approx(1.0, abs=1e-6)
@@ -99,6 +128,34 @@ def test_stack_rewards_come_in_stages():
     assert at == pytest.approx(0.15, abs=0.01)
     assert held == pytest.approx(0.25, abs=0.01)
     assert away == pytest.approx(1.0, abs=1e-6)
+
+
+def test_stack_reward_by_hand():
+    """A Gaussian is 0.1 to the power of (distance/margin)². The goal is at (0, 0.1, 0.075).
+
+    Worlds 0: a hand 30 cm above a block that lies. 1: a hand at one 2.5 cm up, 20 cm off its goal,
+    pressed with 3 newtons by the thumb and 6 by one finger. 2: a block that stands, a hand half
+    open and 4 cm away. 3: a block at its height, 3 cm aside, the hand open and 30 cm away.
+    """
+    env = pureward.make("stack", 4, "cpu", seed=1)
+    state, double = env.engine.state, {"dtype": torch.float64}
+    state.xpos[:, BLUE] = torch.tensor([0.0, 0.1, 0.025], **double)
+    state.xpos[:, RED] = torch.tensor(
+        [[0.0, -0.1, 0.025], [0.0, -0.1, 0.05], [0.0, 0.1, 0.075], [0.03, 0.1, 0.075]], **double
+    )
+    state.site_xpos[:, PINCH_SITE] = state.xpos[:, RED]
+    state.site_xpos[:, PINCH_SITE, 2] += torch.tensor([0.3, 0.0, 0.04, 0.3], **double)
+    state.sensordata[:, 12:15] = 0.0
+    state.sensordata[1, 12:15] = torch.tensor([3.0, 0.0, 6.0], **double)
+    state.qpos[:, HAND] = torch.tensor([[0.3], [1.25], [1.05], [0.3]], **double)
+    near = 0.1 ** ((0.2**2 + 0.025**2) / 0.2**2)
+    expected = [
+        0.15 * 0.1,
+        0.15 + 0.10 * math.tanh(1.0) + 0.15 * 0.5 + 0.30 * 0.5 * near,
+        0.15 + 0.10 + 0.15 + 0.30 + 0.30 * 0.5,
+        0.15 * 0.1 + 0.10 * 0.1 + 0.15 + 0.30 * 0.1 ** (0.03**2 / 0.2**2) + 0.30 * 0.1,
+    ]
+    assert stack.reward(state).tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_script_lifts():

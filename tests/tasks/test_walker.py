@@ -73,6 +73,12 @@ def test_warp_repeats_the_suite_step_by_step(fused):
     assert np.quantile(rewarded, 0.95) < 1e-5
 
 
+def test_episodes_and_steps_are_as_long_as_the_suites():
+    env = suite.load("walker", "walk")
+    assert WALKER.control_step(MODEL) == pytest.approx(env.control_timestep())
+    assert WALKER.horizon == 1000
+
+
 def test_first_states_are_drawn_as_the_suite_draws_them():
     env = suite.load("walker", "walk", task_kwargs={"random": 0})
     theirs = []

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from pureward.env import make
+from pureward.env import BatchEnv, make
 from pureward.errors import InputError, lacks_memory
 from pureward.reward.methods import method_named
 from pureward.reward.regression import Pass
@@ -94,23 +94,10 @@ class _Run:
     ):
         self.config = config
         self.directory = directory
-        self.env = make(
-            config.task,
-            config.worlds,
-            config.device,
-            seed=config.seed,
-            cameras=config.needs_frames,
-            stagger=True,
-            distractors=config.distractors or None,
-        )
+        seen = config.needs_frames
+        self.env = self._make(config.worlds, seed=config.seed, cameras=seen, stagger=True)
         self.learner = Learner(config, self.env)
-        self.judge = make(
-            config.task,
-            config.evaluate_episodes,
-            config.device,
-            cameras=config.needs_frames,
-            distractors=config.distractors or None,
-        )
+        self.judge = self._make(config.evaluate_episodes, cameras=seen)
         self.obs = self.env.reset()
         self.fresh = saved is None
         self.control_steps = 0
@@ -132,6 +119,12 @@ class _Run:
             offset=measured,
             step=self.env_steps,
         )
+
+    def _make(self, worlds: int, **options: Any) -> BatchEnv:
+        """Worlds of the run's task, with what lies about in them."""
+        config = self.config
+        lying_about = config.distractors or None
+        return make(config.task, worlds, config.device, distractors=lying_about, **options)
 
     @property
     def env_steps(self) -> int:
@@ -272,13 +265,7 @@ class _Run:
         self.log.write("eval", self.env_steps, values)
         bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
         if self.config.videos:
-            stage = make(
-                self.config.task,
-                _FILMED_WORLDS,
-                self.config.device,
-                cameras=True,
-                distractors=self.config.distractors or None,
-            )
+            stage = self._make(_FILMED_WORLDS, cameras=True)
             path = self.directory.videos / f"{step_name(self.env_steps)}.mp4"
             film(stage, greedy, path, seed=self.config.seed)
 

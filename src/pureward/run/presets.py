@@ -2,7 +2,7 @@
 """Settings by task: `paper` to the letter of Tables 2–4, `fast` for one GPU or a laptop."""
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from pureward.agent.d4pg import D4PGConfig
 from pureward.agent.exploration import ExplorationConfig
@@ -15,8 +15,6 @@ from pureward.reward.regression import RewardModelConfig
 from pureward.run.config import RunConfig
 from pureward.run.config_file import with_settings
 from pureward.tasks import find_task
-
-Preset = Literal["paper", "fast"]
 
 # Table 4; what it leaves open is Acme's D4PG: one update to 8 steps, σ 0.3, a copy every 100.
 _PAPER = RunConfig(

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Algorithm 1 by hand: which frames D learns from, which rewards reach the policy, and when."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from pureward.data.frames import FrameBank
+from pureward.data.memory import FrameMemory
+from pureward.data.replay import Replay, ReplayConfig
+from pureward.purl import Adversary, Purl
+from pureward.relabel import CachedLabels, FreshLabels
+from pureward.types import Observation, Step
+
+SHAPE = (3, 2, 2)
+WORLDS = 2
+
+
+def named(numbers: Tensor) -> Tensor:
+    """Frames whose bytes are all the number that names them."""
+    return numbers.to(torch.uint8).view(-1, 1, 1, 1).expand(-1, *SHAPE).contiguous()
+
+
+def seen(first: int) -> Observation:
+    numbers = torch.tensor([first, first + 1])
+    return Observation(state=numbers.float()[:, None], frames=named(numbers))
+
+
+def filled(rows: int, *, n_step: int = 2, capacity: int = 100) -> Replay:
+    """Two worlds that see 0 and 1, then 2 and 3, …: step t arrives at 2t + 2 and 2t + 3."""
+    config = ReplayConfig(capacity=capacity, n_step=n_step, discount=0.5)
+    replay = Replay(
+        config, worlds=WORLDS, horizon=50, state_size=1, action_size=1, frame_shape=SHAPE
+    )
+    for t in range(rows):
+        add(replay, t)
+    return replay
+
+
+def add(replay: Replay, t: int) -> None:
+    before, after = seen(2 * t), seen(2 * t + 2)
+    no = torch.zeros(WORLDS, dtype=torch.bool)
+    reward = torch.full((WORLDS,), torch.nan)  # the task's own, which nobody may look at
+    step = Step(obs=after, reward=reward, terminated=no, truncated=no, success=no, final_obs=after)
+    replay.add(before, torch.zeros(WORLDS, 1), step)
+
+
+class Named:
+    """A reward that is the number in a frame, and times `factor` once D has learned."""
+
+    parts = 1
+    discriminator = object()
+
+    def __init__(self) -> None:
+        self.factor = 1.0
+        self.looked_at: list[list[int]] = []
+
+    def trust(self, frames: Tensor) -> Tensor:
+        numbers = frames[:, 0, 0, 0].float()
+        self.looked_at.append(numbers.int().tolist())
+        return self.factor * numbers
+
+    def scores(self, frames: Tensor) -> Tensor:
+        return self.trust(frames)[None]
+
+    def from_scores(self, scores: Tensor) -> Tensor:
+        return scores[0]
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        return self.trust(frames)
+
+
+class Taught:
+    """An agent or a discriminator that keeps what it was taught."""
+
+    def __init__(self) -> None:
+        self.batches: list = []
+        self.prior = torch.tensor(0.5)
+
+    def update(self, *batch):
+        self.batches.append(batch[0] if len(batch) == 1 else batch)
+        return {"number": torch.tensor(float(len(self.batches)))}
+
+
+def purl(replay: Replay, labels, *, adversary: Adversary | None = None, **options) -> Purl:
+    rng = torch.Generator().manual_seed(0)
+    agent = options.pop("agent", Taught())
+    return Purl(
+        agent=agent, replay=replay, labels=labels, batch=8, generator=rng, adversary=adversary,
+        **options,
+    )  # fmt: skip
+
+
+def adversary(first: int = 200, **options) -> Adversary:
+    """Two episodes of positives; their arrivals are named from `first` + 1 on."""
+    episodes = [
+        SimpleNamespace(frames=named(first + torch.arange(3)), rewards=torch.tensor([0.0, 1.0])),
+        SimpleNamespace(frames=named(first + torch.arange(3)), rewards=torch.tensor([0.0, 3.0])),
+    ]
+    bank = FrameBank(episodes)  # type: ignore[arg-type]
+    return Adversary(discriminator=Taught(), positives=bank, **options)  # type: ignore[arg-type]
+
+
+def test_the_policy_is_paid_for_the_states_it_arrives_at():
+    """A window from number x sees x + 2 and x + 4: its return is (x + 2) + ½·(x + 4)."""
+    replay, agent = filled(20), Taught()
+    learner = purl(replay, FreshLabels(Named(), replay), agent=agent)  # type: ignore[arg-type]
+    metrics = learner.improve(3)
+    assert [len(batch.state) for batch in agent.batches] == [8, 8, 8]
+    starts = torch.cat([batch.state[:, 0] for batch in agent.batches])
+    assert len(starts.unique()) > 5
+    whole = starts < 38  # a window from the newest step has one step only
+    expected = (starts + 2) + torch.where(whole, 0.5 * (starts + 4), 0.0)
+    assert torch.equal(torch.cat([batch.reward for batch in agent.batches]), expected)
+    after = torch.cat([batch.next_state[:, 0] for batch in agent.batches])
+    assert torch.equal(after, torch.where(whole, starts + 4, starts + 2))
+    discount = torch.cat([batch.discount for batch in agent.batches])
+    assert torch.equal(discount, torch.where(whole, 0.25, 0.5))
+    assert metrics["number"] == 3, "metrics are the last update's"
+    assert metrics["reward/mean"] == pytest.approx((starts + 2).mean().item())
+
+
+def test_rewards_at_the_ceiling_and_above_the_threshold_are_counted():
+    replay = filled(1)  # arrivals 2 and 3 alone
+    labels = FreshLabels(Named(), replay)  # type: ignore[arg-type]
+    metrics = purl(replay, labels, ceiling=3.0, threshold=2.0).improve(8)
+    threes = metrics["reward/mean"].item() - 2.0
+    assert 0 < threes < 1
+    assert metrics["reward/saturated"].item() == pytest.approx(threes)  # 3 is at the ceiling
+    assert metrics["reward/open"].item() == pytest.approx(threes)  # 2 is not above itself
+
+
+def test_d_learns_from_arrivals_of_positives_and_of_the_agent():
+    replay, foe = filled(20), adversary(batch=32)
+    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
+    ((positive, unlabeled, failures),) = foe.discriminator.batches  # type: ignore[attr-defined]
+    assert set(positive[:, 0, 0, 0].tolist()) == {201, 202}, "not how an episode began"
+    numbers = set(unlabeled[:, 0, 0, 0].tolist())
+    assert len(unlabeled) == 32
+    assert numbers <= set(range(2, 42)), "arrivals, not what was left at the start"
+    assert failures is None
+
+
+def test_the_level_follows_the_frames_that_d_has_just_learned_from():
+    order: list = []
+    foe = adversary(batch=6, follower=SimpleNamespace(follow=lambda *seen: order.append(seen)))
+    replay = filled(9)
+    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
+    ((_, unlabeled, _),) = foe.discriminator.batches  # type: ignore[attr-defined]
+    ((frames, prior),) = order
+    assert torch.equal(frames, unlabeled)
+    assert prior is foe.discriminator.prior
+
+
+def test_known_failures_are_a_batch_of_their_own():
+    replay = filled(4)
+    foe = adversary(batch=5, failures=adversary(100).positives)
+    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
+    ((positive, _, failures),) = foe.discriminator.batches  # type: ignore[attr-defined]
+    assert positive.min() >= 201
+    assert len(failures) == 5
+    assert set(failures[:, 0, 0, 0].tolist()) <= {101, 102}
+
+
+def test_positives_by_reward_are_those_with_a_reward():
+    replay, foe = filled(4), adversary(batch=16, by_reward=1.0)
+    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
+    ((positive, *_),) = foe.discriminator.batches  # type: ignore[attr-defined]
+    assert set(positive[:, 0, 0, 0].tolist()) == {202}, "201 is worth nothing"
+
+
+@pytest.mark.parametrize(("share", "old"), [(0.25, 4), (1.0, 16)])
+def test_a_share_of_the_unlabeled_is_remembered(share, old):
+    replay, memory = filled(4), FrameMemory(50, SHAPE, torch.device("cpu"))
+    memory.add(named(torch.full((3,), 99)), torch.Generator().manual_seed(0))
+    foe = adversary(memory=memory, memory_share=share)
+    labels = FreshLabels(Named(), replay)  # type: ignore[arg-type]
+    drawn = purl(replay, labels, adversary=foe).unlabeled(16)[:, 0, 0, 0]
+    assert len(drawn) == 16
+    assert int((drawn == 99).sum()) == old
+
+
+def test_one_in_eight_of_the_newest_arrivals_is_offered_to_the_memory():
+    replay, memory = filled(1), FrameMemory(50, SHAPE, torch.device("cpu"))
+    labels = FreshLabels(Named(), replay)  # type: ignore[arg-type]
+    learner = purl(replay, labels, adversary=adversary(memory=memory))
+    for t in range(1, 30):
+        add(replay, t)
+        learner.arrive()
+    kept = memory.sample(500, torch.Generator().manual_seed(0))[:, 0, 0, 0].unique().tolist()
+    assert len(kept) == 29, "of two worlds one, at every step"
+    assert [number // 2 for number in kept] == list(range(2, 31))
+
+
+def test_what_is_offered_follows_the_generator_and_labels_are_told():
+    """Of 17 worlds two, drawn from the generator given and from no other."""
+    offered, told = [], []
+    newest = SimpleNamespace(newest_steps=lambda: torch.arange(17), arrival_frames=named)
+    memory = SimpleNamespace(add=lambda frames, rng: offered.append(frames[:, 0, 0, 0].tolist()))
+    labels = SimpleNamespace(arrive=lambda: told.append("arrived"))
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        purl(newest, labels, adversary=adversary(memory=memory)).arrive()  # type: ignore[arg-type]
+    assert [len(numbers) for numbers in offered] == [2, 2]
+    assert offered[0] == offered[1]
+    assert told == ["arrived", "arrived"]
+
+
+def test_cached_scores_are_of_arrivals_and_are_brought_up_to_date_in_turns():
+    replay, reward = filled(0, capacity=12), Named()
+    labels = CachedLabels(reward, replay, refreshed=4)  # type: ignore[arg-type]
+    for t in range(3):
+        add(replay, t)
+        labels.arrive()
+    assert reward.looked_at == [[2, 3], [4, 5], [6, 7]]
+    windows = replay.sample(64, torch.Generator().manual_seed(0))
+    fresh = FreshLabels(Named(), replay)(windows)  # type: ignore[arg-type]
+    assert torch.equal(labels(windows), fresh)
+    reward.factor = 10.0
+    reward.looked_at.clear()
+    labels.refresh()
+    assert reward.looked_at == [[2, 3, 4, 5]]
+    stale = fresh >= 6
+    assert torch.equal(labels(windows), torch.where(stale, fresh, 10 * fresh))
+    labels.refresh()
+    assert reward.looked_at[1:] == [[6, 7, 2, 3]], "the next ones, and round again"
+    assert torch.equal(labels(windows), 10 * fresh)
+    assert set(labels.tensors()) == {"scores", "next", "filled"}
+    assert labels.tensors()["next"] == 2
+
+
+def test_a_full_ring_is_refreshed_as_a_whole():
+    replay, reward = filled(0, capacity=8), Named()
+    labels = CachedLabels(reward, replay, refreshed=8)  # type: ignore[arg-type]
+    for t in range(7):
+        add(replay, t)
+        labels.arrive()
+    reward.looked_at.clear()
+    labels.refresh()
+    labels.refresh()
+    # Rows 4, 5 and 6 have taken the places of 0, 1 and 2.
+    assert reward.looked_at == [[10, 11, 12, 13, 14, 15, 8, 9]] * 2
