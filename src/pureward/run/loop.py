@@ -272,6 +272,7 @@ class _Run:
         self.log.write("eval", self.env_steps, values)
         bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
         if self.config.videos:
+            self.directory.check_place()
             stage = make(
                 self.config.task,
                 _FILMED_WORLDS,
@@ -283,6 +284,7 @@ class _Run:
             film(stage, greedy, path, seed=self.config.seed)
 
     def _snapshot(self) -> None:
+        self.directory.check_place()
         write_snapshot(self.directory.snapshots, self.env_steps, self.learner.agent)
 
     def _progress(self) -> tqdm:
@@ -297,6 +299,7 @@ class _Run:
 
     def _checkpoint(self) -> None:
         """Everything there is to go on from; refuses to keep numbers that are none."""
+        self.directory.check_place()
         self.learner.check()
         self.env.check()
         tensors = {
@@ -338,7 +341,7 @@ class _Run:
             self.evaluated_at = int(facts["evaluated_at"])
             self._forget_the_future()
             return int(facts["metrics_bytes"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
                 raise
             raise InputError(
