@@ -1,5 +1,6 @@
 """The command line as a process among others."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -75,6 +76,16 @@ def test_what_cannot_be_is_told_in_a_sentence(command, told, tmp_path, capsys):
             RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore"),
             1,
             "no memory left (Def",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "a.png"),
+            1,
+            "no space is left to write a.png; free some and call again",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "runs"),
+            1,
+            "runs is not ours to read or write (Read-only file system); change its permissions",
         ),
         (MemoryError("Unable to allocate 7 PiB"), 1, "no memory left (Unable to allocate 7 PiB)"),
     ],
