@@ -61,6 +61,11 @@ def assert_same_run(one: Path, two: Path) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+def test_settings_of_another_class_are_refused():
+    with pytest.raises(InputError, match="trained by its RunConfig, got dict; make one with"):
+        pureward.train({"task": "reach"})
+
+
 def test_a_run_leaves_what_it_should(whole):
     status = json.loads((whole / "status.json").read_text())
     assert status["state"] == "finished"

@@ -49,6 +49,11 @@ class RunResult:
 
 def train(config: RunConfig, *, resume: bool = False) -> RunResult:
     """Train as configured in `config.out`; with `resume`, go on from its newest checkpoint."""
+    if not isinstance(config, RunConfig):
+        raise InputError(
+            f"a run is trained by its RunConfig, got {type(config).__name__}; "
+            "make one with pureward.preset"
+        )
     with RunDirectory(Path(config.out)) as directory, StopSignal() as stop:
         saved = _open(directory, config, resume)
         try:
