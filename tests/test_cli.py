@@ -1,5 +1,6 @@
 """The command line as a process among others."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -76,6 +77,16 @@ def test_what_cannot_be_is_told_in_a_sentence(command, told, tmp_path, capsys):
             1,
             "no memory left (Def",
         ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "a.png"),
+            1,
+            "no space is left to write a.png; free some and call again",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "runs"),
+            1,
+            "runs is not ours to read or write (Read-only file system); change its permissions",
+        ),
         (MemoryError("Unable to allocate 7 PiB"), 1, "no memory left (Unable to allocate 7 PiB)"),
     ],
 )
@@ -116,7 +127,7 @@ def test_train_does_not_ask_for_what_a_run_sets_itself(capsys):
     ("words", "sentence"),
     [
         (["--worlds", "0"], "pureward: worlds must be at least 1, got 0; raise it"),
-        (["--agent.atoms", "1"], "pureward: returns need two atoms or more"),
+        (["--agent.atoms", "1"], "pureward: atoms must lie in [2, 16,384], got 1"),
     ],
 )
 def test_a_setting_that_refuses_its_value_says_so_in_a_line(words, sentence, capsys):

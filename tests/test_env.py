@@ -148,6 +148,7 @@ def test_held_success_is_saved_and_old_checkpoints_load():
         (("walker", 1, "tpu"), "unknown device 'tpu'; choose from"),
         (("walker", 1, None), "unknown device 'None'; choose from"),
         (("walker", 1, "cuda:99"), "device 'cuda:99' needs a CUDA GPU"),
+        (("walker", 1, "cuda:²"), "device 'cuda:²' needs a CUDA GPU"),
     ],
 )
 def test_bad_arguments_are_answered_in_a_sentence(arguments, sentence):

@@ -4,6 +4,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -29,6 +30,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield partial
         _publish(partial, path)
+    except OSError as error:
+        if error.filename is None:  # a write does not know the name of its file
+            error.filename = str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
@@ -129,7 +134,16 @@ def write_tensors(
     try:
         save_file(kept, path, metadata=metadata)
     except SafetensorError as error:
-        raise OSError(f"{path} cannot be written ({error})") from error
+        raise _refused_by_system(path, str(error)) from error
+
+
+def _refused_by_system(path: Path, told: str) -> OSError:
+    """The error of the system that safetensors tells in words."""
+    number = re.search(r"\(os error (\d+)\)", told)
+    if number is None:
+        return OSError(f"{path} cannot be written ({told})")
+    code = int(number[1])
+    return OSError(code, os.strerror(code), str(path))
 
 
 def read_object(path: Path, absent: tuple[type[OSError], ...] = (OSError,)) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def against_demonstrations(run: History, folder: Path) -> History:
 def _read_settings(directory: RunDirectory) -> dict[str, Any]:
     try:
         config = json.loads(directory.config.read_text())
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error

@@ -316,12 +316,15 @@ def test_one_that_flew_away_does_not_hide_where_the_others_are():
     ("settings", "sentence"),
     [
         ({"actor_rate": 0.0}, r"actor_rate must lie inside \(0, 1\), got 0.0"),
-        ({"actor_layers": (8, 0)}, r"actor_layers must each have at least 1 unit, got \(8, 0\)"),
-        ({"critic_layers": (-3,)}, "critic_layers must each have at least 1 unit"),
-        ({"atoms": 1}, "two atoms or more"),
-        ({"value_high": -1.0}, "got 51 from 0.0 to -1.0"),
-        ({"value_high": math.inf}, "finite .* got 51 from 0.0 to inf"),
-        ({"value_low": -math.inf}, "finite .* got 51 from -inf to 100.0"),
+        ({"actor_layers": (8, 0)}, r"actor_layers must each have 1 to 16,384 units, got \(8, 0\)"),
+        ({"critic_layers": (-3,)}, "critic_layers must each have 1 to 16,384 units"),
+        ({"critic_layers": (10**12,)}, "critic_layers must each have 1 to 16,384 units"),
+        ({"atoms": 1}, r"atoms must lie in \[2, 16,384\], got 1"),
+        ({"atoms": 10**11}, r"atoms must lie in \[2, 16,384\]"),
+        ({"value_high": 1e300}, "value_low < value_high within"),
+        ({"value_high": -1.0}, "got 0.0 and -1.0"),
+        ({"value_high": math.inf}, "got 0.0 and inf"),
+        ({"value_low": -math.inf}, "got -inf and 100.0"),
         ({"target_period": 0}, "target_period ≥ 1"),
         ({"polyak": 1.5}, r"polyak in \[0, 1\]"),
         ({"gradient_clip": math.nan}, "a clip ≥ 0, got 100, 0.0 and nan"),
@@ -333,8 +336,10 @@ def test_bad_settings_are_answered_in_a_sentence(settings, sentence):
 
 
 def test_bad_exploration_is_answered_in_a_sentence():
-    with pytest.raises(InputError, match="0 ≤ low ≤ high, got low=0.4 and high=0.1"):
+    with pytest.raises(InputError, match="0 ≤ low ≤ high, both finite, got low=0.4 and high=0.1"):
         ExplorationConfig(low=0.4, high=0.1)
+    with pytest.raises(InputError, match="got low=0.1 and high=inf"):
+        ExplorationConfig(low=0.1, high=math.inf)
 
 
 def test_arithmetic_follows_the_device_and_what_cannot_run_is_refused():

@@ -231,6 +231,20 @@ def test_a_device_that_is_not_here_is_refused(small_network):
         RewardModel(RewardModelConfig(network=small_network), device="cuda:99")
 
 
+def test_rewards_that_carry_gradient_are_left_alone(small_network, scenes):
+    frames, values = scenes(8, 0)[:2]
+    rewards = values.float().requires_grad_()
+    model = RewardModel(RewardModelConfig(network=small_network, epochs=1))
+    model.fit(frames, rewards)
+    model.update(frames, rewards)
+    assert rewards.grad is None
+
+
+def test_a_seed_that_is_none_is_refused(small_network):
+    with pytest.raises(InputError, match="seed must be a whole number, got 1.5"):
+        RewardModel(RewardModelConfig(network=small_network), seed=1.5)
+
+
 def test_bad_settings_are_refused(small_network, scenes):
     for change in (
         {"members": 0}, {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 2.0},

@@ -377,6 +377,9 @@ def test_vmap_over_seeds_equals_a_loop():
     [
         ({"prior": 0.0}, r"prior must lie inside \(0, 1\), got 0.0"),
         ({"prior": 1.0}, r"prior must lie inside \(0, 1\), got 1.0"),
+        ({"prior": "0.5"}, r"prior must lie inside \(0, 1\), got '0.5'"),
+        ({"prior": None}, r"prior must lie inside \(0, 1\), got None"),
+        ({"prior": torch.tensor(2.0)}, r"prior must lie inside \(0, 1\), got tensor\(2.\)"),
         ({"prior": float("nan")}, "got nan"),
         ({"prior": torch.ones(2)}, "one number"),
         ({"slack": -0.1}, "slack must be finite and at least 0, got -0.1"),

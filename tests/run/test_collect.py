@@ -145,9 +145,11 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_played(
 
 
 def test_bad_requests_are_refused_before_anything_is_played(run, demonstrations, tmp_path):
-    new = tmp_path / "new"
+    new, link = tmp_path / "new", tmp_path / "link"
+    link.symlink_to("nowhere")
     for sentence, arguments in {
         "exists already": ("reach", run, demonstrations.path),
+        "link exists already": ("reach", run, link),
         "trained on 'reach', not on 'walker'": ("walker", run, new),
         "unknown task 'fly'": ("fly", run, new),
     }.items():

@@ -71,3 +71,12 @@ def test_what_holds_no_settings_is_refused(tmp_path, text):
     run.config.write_text(text)
     with pytest.raises(InputError, match="config.json (cannot be read|must be the JSON)"):
         read_config(run)
+
+
+def test_a_folder_or_a_file_in_the_place_of_another_is_told(tmp_path):
+    (tmp_path / "config.json").mkdir()
+    with pytest.raises(InputError, match="config.json must be the JSON that the run wrote"):
+        read_config(RunDirectory(tmp_path))
+    (tmp_path / "file").write_text("no run")
+    with pytest.raises(InputError, match="a run directory holds config.json, and .*file has none"):
+        read_config(RunDirectory(tmp_path / "file"))

@@ -61,6 +61,11 @@ def assert_same_run(one: Path, two: Path) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+def test_settings_of_another_class_are_refused():
+    with pytest.raises(InputError, match="trained by its RunConfig, got dict; make one with"):
+        pureward.train({"task": "reach"})
+
+
 def test_a_run_leaves_what_it_should(whole):
     status = json.loads((whole / "status.json").read_text())
     assert status["state"] == "finished"
@@ -118,7 +123,7 @@ def test_resuming_a_finished_run_adds_nothing(tmp_path):
     assert metrics(run) == before
 
 
-@pytest.mark.parametrize("damage", ["settings", "facts"])
+@pytest.mark.parametrize("damage", ["settings", "facts", "numbers"])
 def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damage):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
@@ -128,7 +133,13 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damag
         (run / "config.json").write_text(json.dumps(to_json(config)))
     else:
         facts = run / "checkpoints" / "step-000000000080" / "facts.json"
-        facts.write_text(facts.read_text().replace("control_steps", "steps"))
+        changes = {
+            "facts": ("control_steps", "steps"),
+            "numbers": ('steps": 20,', 'steps": Infinity,'),
+        }
+        old, new = changes[damage]
+        assert old in facts.read_text()
+        facts.write_text(facts.read_text().replace(old, new))
     with pytest.raises(InputError, match="step-000000000080 does not fit the run's settings"):
         pureward.train(config, resume=True)
 
@@ -272,6 +283,36 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
 
 
+@pytest.mark.parametrize("fate", ["moved", "deleted", "replaced"])
+def test_a_run_does_not_go_on_in_another_folder_than_it_began_in(tmp_path, monkeypatch, fate):
+    run, elsewhere, write, count = (
+        tmp_path / "run",
+        tmp_path / "elsewhere",
+        checkpoint.write,
+        iter(range(10**9)),
+    )
+
+    def moves(folder, *args):
+        path = write(folder, *args)
+        if next(count) == 2:
+            run.rename(elsewhere)
+            if fate == "deleted":
+                shutil.rmtree(elsewhere)
+            if fate == "replaced":
+                run.mkdir()
+        return path
+
+    monkeypatch.setattr(checkpoint, "write", moves)
+    monkeypatch.setattr(checkpoint, "prune", lambda *_: None)
+    with pytest.raises(OSError, match="must stay where it is while the run goes on, and .*run was"):
+        pureward.train(tiny(run))
+    assert not run.exists() or not any(run.iterdir())
+    if fate == "moved":
+        monkeypatch.undo()
+        elsewhere.rename(run)
+        assert pureward.train(tiny(run), resume=True).state == "finished"
+
+
 def _training(run: Path):
     train = loop.train
     return lambda config, resume=False: train(tiny(run), resume=resume)
@@ -391,8 +432,7 @@ def test_settings_go_through_json():
         ({"worlds": 2_000_000}, "must hold a step of each world"),
         ({"budget_seconds": -1.0}, "budget_seconds must be at least 0, got -1.0"),
         ({"stop_at_return": math.nan}, "stop_at_return must be a number, got nan"),
-        ({"agent": D4PGConfig(atoms=10**20)}, "agent.atoms must lie within"),
-        ({"agent": D4PGConfig(actor_layers=(300, 10**20))}, "agent.actor_layers must lie within"),
+        ({"agent": D4PGConfig(target_period=10**20)}, "agent.target_period must lie within"),
     ],
 )
 def test_bad_settings_are_refused_in_a_sentence(changes, sentence):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pureward.errors import InputError
 from pureward.reward.methods import METHODS
 from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
@@ -86,3 +87,8 @@ def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
     """Algorithm 1."""
     config = preset(task, "paper", method="nn-pugail", demonstrations="FOLDER")
     assert config.reward.updates == config.updates_per_step * config.reward.every
+
+
+def test_a_misspelt_setting_is_told_with_the_nearest():
+    with pytest.raises(InputError, match="unknown setting 'demonstration' .* try demonstrations"):
+        preset("reach", demonstration="data")

@@ -159,6 +159,15 @@ def test_memory_per_world_is_told():
     assert 1_000 < warp_engine(2).bytes_per_world() < 1_000_000
 
 
+def test_worlds_that_the_memory_does_not_hold_are_told_as_such(monkeypatch):
+    def full(*_, **__):
+        raise ValueError("Could not allocate memory")
+
+    monkeypatch.setattr("pureward.sim.mujoco_cpu.Batch", full)
+    with pytest.raises(MemoryError, match="3 worlds: Could not allocate memory"):
+        c_engine(3)
+
+
 SENSES = """
 <mujoco>
   <option timestep="0.004"/>

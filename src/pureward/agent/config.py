@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent is told: its settings, and the batches it learns from."""
 
-import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from pureward.errors import InputError
+
+# Units of a layer: a mistyped number is told before it fills the memory, page by page.
+_WIDEST = 16_384
+# Returns are float32, which ends at 3e38.
+_HIGHEST = 1e30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +53,17 @@ class D4PGConfig:
                     f"{name} must lie inside (0, 1), got {getattr(self, name)}; try 1e-4"
                 )
         for name in ("actor_layers", "critic_layers"):
-            if any(size < 1 for size in getattr(self, name)):
+            if not all(1 <= size <= _WIDEST for size in getattr(self, name)):
                 raise InputError(
-                    f"{name} must each have at least 1 unit, got {getattr(self, name)}; try 300 200"
+                    f"{name} must each have 1 to {_WIDEST:,} units, got {getattr(self, name)}; "
+                    "try 300 200"
                 )
-        if self.atoms < 2 or not -math.inf < self.value_low < self.value_high < math.inf:
+        if not 2 <= self.atoms <= _WIDEST:
+            raise InputError(f"atoms must lie in [2, {_WIDEST:,}], got {self.atoms}; try 51")
+        if not -_HIGHEST < self.value_low < self.value_high < _HIGHEST:
             raise InputError(
-                "returns need two atoms or more between finite value_low < value_high, got "
-                f"{self.atoms} from {self.value_low} to {self.value_high}; "
-                "try 51 from 0 to r_max / (1 − γ)"
+                f"returns need value_low < value_high within ±{_HIGHEST:g}, got {self.value_low} "
+                f"and {self.value_high}; try 0 and r_max / (1 − γ)"
             )
         if not 0 <= self.averaging <= 1:
             raise InputError(

@@ -27,10 +27,10 @@ class ExplorationConfig:
 
     def __post_init__(self) -> None:
         """Refuse ranges that are none."""
-        if not 0 <= self.low <= self.high:
+        if not 0 <= self.low <= self.high < math.inf:
             raise InputError(
-                f"exploration needs 0 ≤ low ≤ high, got low={self.low} and high={self.high}; "
-                "use one number for both or order them"
+                f"exploration needs 0 ≤ low ≤ high, both finite, got low={self.low} and "
+                f"high={self.high}; use one number for both or order them"
             )
         if not 0 <= self.correlation < 1:
             raise InputError(

@@ -79,7 +79,11 @@ def _occupy(number: int) -> None:
 def _told_of_system(error: OSError) -> str:
     """What the system refused, with a remedy where there is one."""
     if error.errno == errno.ENOSPC:
-        return f"no space is left to write {error.filename or 'it'}; free some and go on (--resume)"
+        file = error.filename or "it"
+        return f"no space is left to write {file}; free some and call again (a run: --resume)"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and error.filename:
+        told = f"{error.filename} is not ours to read or write ({error.strerror})"
+        return f"{told}; change its permissions or choose another folder"
     if isinstance(error, FileExistsError | NotADirectoryError) and error.filename:
         return (
             f"{error.filename} must be a folder or lie in one, and a file is there; choose another"

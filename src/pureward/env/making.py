@@ -76,7 +76,7 @@ def find_device(name: str | torch.device) -> torch.device:
         return torch.device("cpu")
     index = name.removeprefix("cuda").removeprefix(":") or "0"
     found = torch.cuda.device_count()
-    if not index.isdigit() or int(index) >= found:
+    if not index.isdecimal() or int(index) >= found:
         raise InputError(
             f"device {name!r} needs a CUDA GPU of that number, and this machine has {found}; "
             "use 'cpu' or 'auto'"

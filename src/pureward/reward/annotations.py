@@ -43,7 +43,7 @@ def check_shapes(
 
 def finite_rewards(rewards: Tensor, episodes: Tensor | None = None) -> Tensor:
     """Return rewards in float32; refuse what is not finite there, for which the host must wait."""
-    rounded = rewards.to(torch.float32)
+    rounded = rewards.detach().to(torch.float32)
     finite = rounded.isfinite()
     if not finite.all():
         row = int((~finite).nonzero()[0])

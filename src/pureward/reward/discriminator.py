@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pureward.capture import CapturedCall
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.reward.augment import AugmentConfig
 from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved, usable_device
 from pureward.reward.failures import nnpnu
@@ -92,6 +92,7 @@ class Discriminator:
                 the first update.
             arithmetic: "auto" for the fastest the device has; see `engine`.
         """
+        check_seed(seed)
         self.config = config
         self.risk = risk
         self.device = usable_device(device)

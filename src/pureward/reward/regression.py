@@ -13,7 +13,7 @@ import tyro
 from torch import Tensor
 
 from pureward.capture import CapturedCall
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.reward.annotations import (
     check_shapes,
     checked_annotations,
@@ -108,6 +108,7 @@ class RewardModel:
         arithmetic: Arithmetic = "auto",
     ) -> None:
         """Build the members, each with its own weights, optimiser and random generator."""
+        check_seed(seed)
         self.config = config
         self.device = usable_device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
@@ -170,7 +171,7 @@ class RewardModel:
         if not rewards.is_cuda:
             rewards = finite_rewards(rewards)
         frames = frames.to(self.device, non_blocking=True)
-        rewards = rewards.to(self.device, torch.float32)
+        rewards = rewards.detach().to(self.device, torch.float32)
         self.lowest = torch.minimum(self.lowest, rewards.min())
         errors = [self._step(member, frames, rewards) for member in range(self.config.members)]
         return {"reward/error": torch.stack(errors).mean()}

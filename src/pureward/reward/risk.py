@@ -8,6 +8,8 @@ for all, so that a method names its risk and nothing else; `torch.func.vmap` run
 seed.
 """
 
+from collections.abc import Callable
+from numbers import Real
 from typing import Literal, NamedTuple, Protocol, get_args
 
 import torch
@@ -183,16 +185,14 @@ def checked(
     positive: Tensor, unlabeled: Tensor, prior: float | Tensor, slack: float, step_back: float
 ) -> tuple[Tensor, Tensor]:
     """Refuse what no risk is defined on; return the logits in float32 (or float64)."""
-    if isinstance(prior, Tensor):
-        # A value on the device is the caller's to vouch for: reading it would wait for it.
-        if prior.dim() != 0:
-            raise InputError(
-                f"prior must be one number, got a tensor of shape {tuple(prior.shape)}; "
-                "pass a float or a 0-d tensor"
-            )
-    elif not 0 < prior < 1:
+    if isinstance(prior, Tensor) and prior.dim() != 0:
         raise InputError(
-            f"prior must lie inside (0, 1), got {prior}; it is the share of successes "
+            f"prior must be one number, got a tensor of shape {tuple(prior.shape)}; "
+            "pass a float or a 0-d tensor"
+        )
+    if not _lies_inside(prior):
+        raise InputError(
+            f"prior must lie inside (0, 1), got {prior!r}; it is the share of successes "
             "expected among the unlabeled data"
         )
     if not 0 <= slack < float("inf"):
@@ -200,6 +200,13 @@ def checked(
     if not 0 < step_back <= 1:
         raise InputError(f"step_back must lie in (0, 1], got {step_back}; the paper uses 1")
     return checked_logits("positive", positive), checked_logits("unlabeled", unlabeled)
+
+
+def _lies_inside(prior: float | Tensor) -> bool:
+    """Whether a prior is a number inside (0, 1), where asking is free."""
+    if isinstance(prior, Tensor):
+        return _asked(prior, lambda value: (value > 0) & (value < 1))
+    return isinstance(prior, Real) and 0 < prior < 1
 
 
 def checked_logits(name: str, logits: Tensor) -> Tensor:
@@ -214,7 +221,7 @@ def checked_logits(name: str, logits: Tensor) -> Tensor:
         raise InputError(f"{name}_logits must hold at least one sample, got none; check the batch")
     if not logits.is_floating_point():
         raise InputError(f"{name}_logits must be floating point, got {logits.dtype}; pass logits")
-    if not _known_finite(logits):
+    if not _asked(logits, torch.isfinite):
         raise InputError(
             f"{name}_logits must be finite, got NaN or infinity; lower the learning rate or "
             "check the frames"
@@ -223,11 +230,14 @@ def checked_logits(name: str, logits: Tensor) -> Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _known_finite(logits: Tensor) -> bool:
-    """Tell whether logits are finite where asking is free: on the CPU, in eager code."""
-    if logits.device.type != "cpu" or torch.compiler.is_compiling():
+def _asked(tensor: Tensor, question: Callable[[Tensor], Tensor]) -> bool:
+    """Whether all values answer yes, where asking is free: on the CPU, in eager code.
+
+    A value on another device is the caller's to vouch for: reading it would wait for it.
+    """
+    if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return True
     try:
-        return bool(logits.detach().isfinite().all())
+        return bool(question(tensor.detach()).all())
     except RuntimeError:  # under vmap a batch of risks has no single answer
         return True

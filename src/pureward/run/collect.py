@@ -2,6 +2,7 @@
 """Collects episodes of a run's policies: demonstrations, or the whole course of its learning."""
 
 import math
+import os
 import shutil
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -284,7 +285,7 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> None:
         least = 1 if name == "episodes" else 0
         if count < least:
             raise InputError(f"{name} must be at least {least}, got {count}; pass {least} or more")
-    if out.exists():
+    if os.path.lexists(out):  # a link to nowhere is in the way too
         raise InputError(f"{out} exists already; choose another folder or delete it first")
     find_task(task)
     trained = load_policy(run).config.task

@@ -71,13 +71,13 @@ def read_config(directory: RunDirectory) -> RunConfig:
     """The settings of the run in a directory."""
     try:
         return from_json(json.loads(directory.config.read_text()))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error
     except InputError as error:
         raise InputError(f"{directory.config} cannot be read: {error}") from error
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{directory.config} must be the JSON that the run wrote, and cannot be read "
             f"({error}); restore it or choose another run"

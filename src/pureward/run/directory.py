@@ -25,6 +25,7 @@ class RunDirectory:
         self.reward = path / "reward"
         self.lock = path / "lock"
         self._lock: int | None = None
+        self._place: os.stat_result | None = None
 
     def __enter__(self) -> "RunDirectory":
         """Take the directory, or say who has it."""
@@ -48,6 +49,7 @@ class RunDirectory:
         os.ftruncate(lock, 0)
         os.write(lock, str(os.getpid()).encode())
         self._lock = lock
+        self._place = os.stat(self.path)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,13 +62,33 @@ class RunDirectory:
         """Whether another process has it."""
         return is_held(self.lock)
 
+    def check_place(self) -> None:
+        """Refuse to write on where the folder that was taken is no longer.
+
+        Half of the run would be in one folder and half in another that is made anew.
+        """
+        if self._place is None or _is_at(self._place, self.path):
+            return
+        raise FileNotFoundError(
+            f"a run directory must stay where it is while the run goes on, and {self.path} was "
+            "moved or deleted; bring it back and go on from its last checkpoint (--resume)"
+        )
+
     def write_status(self, state: str, **facts: Any) -> None:
         """Say how the run stands: running, finished, interrupted or failed."""
+        self.check_place()
         write_json(self.status, {"state": state, **facts})
 
     def read_status(self) -> dict[str, Any]:
         """How the run stands; empty before its first word, and where that cannot be read."""
         return read_object(self.status, absent=(FileNotFoundError, NotADirectoryError))
+
+
+def _is_at(place: os.stat_result, path: Path) -> bool:
+    try:
+        return os.path.samestat(place, os.stat(path))
+    except OSError:
+        return False
 
 
 def step_name(step: int) -> str:

@@ -49,6 +49,11 @@ class RunResult:
 
 def train(config: RunConfig, *, resume: bool = False) -> RunResult:
     """Train as configured in `config.out`; with `resume`, go on from its newest checkpoint."""
+    if not isinstance(config, RunConfig):
+        raise InputError(
+            f"a run is trained by its RunConfig, got {type(config).__name__}; "
+            "make one with pureward.preset"
+        )
     with RunDirectory(Path(config.out)) as directory, StopSignal() as stop:
         saved = _open(directory, config, resume)
         try:
@@ -265,11 +270,13 @@ class _Run:
         self.log.write("eval", self.env_steps, values)
         bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
         if self.config.videos:
+            self.directory.check_place()
             stage = self._make(_FILMED_WORLDS, cameras=True)
             path = self.directory.videos / f"{step_name(self.env_steps)}.mp4"
             film(stage, greedy, path, seed=self.config.seed)
 
     def _snapshot(self) -> None:
+        self.directory.check_place()
         write_snapshot(self.directory.snapshots, self.env_steps, self.learner.agent)
 
     def _progress(self) -> tqdm:
@@ -284,6 +291,7 @@ class _Run:
 
     def _checkpoint(self) -> None:
         """Everything there is to go on from; refuses to keep numbers that are none."""
+        self.directory.check_place()
         self.learner.check()
         self.env.check()
         tensors = {
@@ -325,7 +333,7 @@ class _Run:
             self.evaluated_at = int(facts["evaluated_at"])
             self._forget_the_future()
             return int(facts["metrics_bytes"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
                 raise
             raise InputError(

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings by task: `paper` to the letter of Tables 2–4, `fast` for one GPU or a laptop."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from pureward.agent.d4pg import D4PGConfig
@@ -250,10 +252,20 @@ def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
     if (task, name) not in PRESETS:
         known = sorted(f"{one} {two}" for one, two in PRESETS)
         raise InputError(f"no preset {name!r} for task {task!r}; choose from {known}")
+    _check_names(changes)
     method = changes.get("method", "truth")
     shared = replace(PRESETS[task, name], task=task, **_for_method(task, name, method))
     own = with_settings(shared, _OF_METHODS.get((task, name, method), {}))
     return replace(own, **changes)
+
+
+def _check_names(changes: Mapping[str, Any]) -> None:
+    """Refuse settings that no run has, with the nearest one that it has."""
+    known = [each.name for each in fields(RunConfig)]
+    for name in changes:
+        if name not in known:
+            near = get_close_matches(name, known, n=1) or known
+            raise InputError(f"unknown setting {name!r} of a run; try {', '.join(near)}")
 
 
 def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:

@@ -36,6 +36,16 @@ def _trimmed(model: mujoco.MjModel) -> mujoco.MjModel:
     return trimmed
 
 
+def _batch(model: mujoco.MjModel, worlds: int, threads: int) -> Batch:
+    """The worlds; MuJoCo tells want of memory as a wrong value."""
+    try:
+        return Batch(model, worlds, nthread=threads, persistent=True)
+    except ValueError as error:
+        if "memory" not in str(error):
+            raise
+        raise MemoryError(f"{worlds:,} worlds: {error}") from error
+
+
 class CpuEngine:
     """N worlds in double precision; one call steps them all without holding the GIL."""
 
@@ -47,7 +57,7 @@ class CpuEngine:
         self.device = torch.device("cpu")
         self.threads = min(worlds, threads or len(os.sched_getaffinity(0)))
         self._substeps = substeps
-        self._batch = Batch(_trimmed(model), worlds, nthread=self.threads, persistent=True)
+        self._batch = _batch(_trimmed(model), worlds, self.threads)
         views = {name: self.field(name) for name in STATE_FIELDS}
         views["xmat"] = views["xmat"].unflatten(-1, (3, 3))
         self.state = State(**views)
