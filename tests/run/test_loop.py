@@ -123,7 +123,7 @@ def test_resuming_a_finished_run_adds_nothing(tmp_path):
     assert metrics(run) == before
 
 
-@pytest.mark.parametrize("damage", ["settings", "facts", "numbers"])
+@pytest.mark.parametrize("damage", ["settings", "facts", "numbers", "past", "size"])
 def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damage):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
@@ -136,12 +136,16 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damag
         changes = {
             "facts": ("control_steps", "steps"),
             "numbers": ('steps": 20,', 'steps": Infinity,'),
+            "past": ('steps": 20,', 'steps": 0,'),
+            "size": ('metrics_bytes": ', 'metrics_bytes": -'),
         }
         old, new = changes[damage]
         assert old in facts.read_text()
         facts.write_text(facts.read_text().replace(old, new))
+    kept = snapshots(run)
     with pytest.raises(InputError, match="step-000000000080 does not fit the run's settings"):
         pureward.train(config, resume=True)
+    assert snapshots(run) == kept
 
 
 def test_policies_of_a_lost_future_are_forgotten(tmp_path):

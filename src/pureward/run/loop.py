@@ -331,8 +331,9 @@ class _Run:
             self.clock.set(float(facts["seconds"]))
             self.evaluation = dict(facts["evaluation"])
             self.evaluated_at = int(facts["evaluated_at"])
-            self._forget_the_future()
-            return int(facts["metrics_bytes"])
+            measured = int(facts["metrics_bytes"])
+            if self.env_steps != facts["step"] or measured < 0:
+                raise ValueError("its facts.json contradicts itself")
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
                 raise
@@ -340,3 +341,5 @@ class _Run:
                 f"checkpoint {saved.path} does not fit the run's settings ({error}); restore the "
                 "config.json it was written with, or delete it to go on from an older one"
             ) from error
+        self._forget_the_future()
+        return measured
