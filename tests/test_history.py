@@ -57,6 +57,14 @@ def test_data_without_a_usable_card_has_no_expert(tmp_path, card):
     assert (run.expert, run.failure) == (None, None)
 
 
+def test_a_verdict_says_that_the_data_is_gone(tmp_path):
+    data = tmp_path / "data"
+    run = write_run(tmp_path / "run", "gail", course(50.0), data=str(data))
+    assert f"its data is not at {data}" in read_history(run).verdict().sentence
+    write_card(data, train=90.0, failure=10.0)
+    assert "its data" not in read_history(run).verdict().sentence
+
+
 def test_a_course_leaves_out_what_is_no_number(tmp_path):
     rows = [{"kind": "eval", "step": n, "return": v} for n, v in ((1, 2.0), (2, float("nan")))]
     run = read_history(write_run(tmp_path / "run", "gail", [*rows, {"odd": 1}]))

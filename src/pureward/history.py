@@ -62,7 +62,18 @@ class History:
     def verdict(self) -> Verdict:
         """What became of its reward."""
         facts = Facts(method=self.method, expert=self.expert, failure=self.failure)
-        return judge(facts, self.rows)
+        told = judge(facts, self.rows)
+        lost = self._lost_data()
+        if self.expert is not None or lost is None:
+            return told
+        unheld = f"its data is not at {lost}, so that its return is held against nothing"
+        return replace(told, sentence=f"{told.sentence} ({unheld})")
+
+    def _lost_data(self) -> str | None:
+        """Where data was that it learned from, and is no longer."""
+        named = (self.config.get(kind) for kind in ("demonstrations", "annotations"))
+        folders = [folder for folder in named if folder and isinstance(folder, str)]
+        return next((folder for folder in folders if not Path(folder).exists()), None)
 
 
 def read_history(run: Path) -> History:
