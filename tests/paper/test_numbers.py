@@ -125,6 +125,8 @@ def test_who_is_ahead(lines, of):
     assert outcome(ahead("nn-pugail", "gail", of=of), lines(wide)) == "too close to call"
     single = {"gail": [40.0], "nn-pugail": [60.0]}
     assert outcome(ahead("nn-pugail", "gail", of=of), lines(single)) == "not measured"
+    uneven = {"gail": [40.0, 41.0, 42.0], "nn-pugail": [80.0]}
+    assert outcome(ahead("nn-pugail", "gail", of=of), lines(uneven)) == "not measured"
     assert outcome(ahead("nn-pugail", "prl", of=of), lines(APART)) == "not measured"
     same = {"gail": [40.0, 40.0], "nn-pugail": [60.0, 60.0]}
     assert outcome(ahead("nn-pugail", "gail", of=of), lines(same)) == "holds"

@@ -102,6 +102,18 @@ def test_an_agent_that_succeeds_half_the_time_is_told_apart_well_enough():
     assert latest(prior).auc == pytest.approx(0.75, abs=0.01)
 
 
+def test_acc_waits_while_failures_look_like_successes():
+    """Positives and failures at +3, the agent at −3: told apart, and nothing is learned of η."""
+    failures, episodes = scores(20, 0, seed=3)
+    seen = replace(evidence(0, 100), failure_logits=failures, failure_episodes=episodes)
+    prior = EstimatedPrior("acc", start=0.3)
+    assert prior(seen) == 0.3
+    assert latest(prior).auc > 0.99
+    known, episodes = scores(0, 20, seed=3)
+    seen = replace(evidence(60, 40), failure_logits=known, failure_episodes=episodes)
+    assert prior(seen) == pytest.approx((0.3 + 0.6) / 2, abs=0.02)
+
+
 def test_ceiling_is_held():
     prior = EstimatedPrior("bbe", ceiling=0.7)
     prior(evidence(20, 80))

@@ -75,13 +75,15 @@ def test_the_level_of_a_gate_is_saved_and_old_rewards_have_none(tmp_path, small_
 
 
 def test_a_level_goes_a_tenth_of_the_way_and_rewards_count_from_it(small_network, scenes):
-    reward, frames = a_reward(small_network, "gated", gate="soft"), scenes(9, 0)[0]
+    reward = a_reward(small_network, "gated", gate="soft", lowest=-5.0)
+    frames = scenes(9, 0)[0]
     logits = reward.success_logits(frames)
     reward.level.fill_(2.0)
     reward.follow(frames, torch.tensor(0.5))
     assert float(reward.level) == pytest.approx(1.8 + 0.1 * float(logits.median()), abs=1e-6)
     torch.testing.assert_close(reward.trust(frames), logits - reward.level)
-    paid = (logits - reward.level).sigmoid() * reward.predicted(frames).clamp(min=0)
+    paid = (logits - reward.level).sigmoid() * (reward.predicted(frames) + 5.0)
+    assert paid.min() > 0
     torch.testing.assert_close(reward(frames), paid)
 
 
