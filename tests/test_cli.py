@@ -128,6 +128,18 @@ def test_train_does_not_ask_for_what_a_run_sets_itself(capsys):
     [
         (["--worlds", "0"], "pureward: worlds must be at least 1, got 0; raise it"),
         (["--agent.atoms", "1"], "pureward: atoms must lie in [2, 16,384], got 1"),
+        (
+            ["--method", "gail"],
+            "pureward: an expert learns from the task's own reward, got method 'ga",
+        ),
+        (
+            ["--prior", "0.3"],
+            "pureward: an expert learns from the task's own reward, got prior '0.3",
+        ),
+        (
+            ["--failures", "data"],
+            "pureward: an expert learns from the task's own reward, got failures",
+        ),
     ],
 )
 def test_a_setting_that_refuses_its_value_says_so_in_a_line(words, sentence, capsys):

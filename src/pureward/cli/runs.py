@@ -4,11 +4,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from pureward.cli.arguments import Task, announce, told_evaluation
+
+if TYPE_CHECKING:
+    from pureward.run.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
         from pureward.errors import InputError
         from pureward.run.loop import train
 
+        if method == "truth":
+            _check_expert(config)
         if task != named and not resume:
             raise InputError(
                 f"the task comes before all options, since its preset depends on it, got {task} "
@@ -115,6 +120,18 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
 
     run.__doc__ = text + _RUN_ARGUMENTS
     return run
+
+
+def _check_expert(config: "RunConfig") -> None:
+    """Refuse what only a learned reward would look at."""
+    from pureward.errors import InputError
+
+    for name, own in (("method", "truth"), ("prior", ""), ("failures", "")):
+        if getattr(config, name) != own:
+            raise InputError(
+                f"an expert learns from the task's own reward, got {name} "
+                f"{getattr(config, name)!r}; leave --{name} out or use `pureward train`"
+            )
 
 
 def _needed(method: str) -> list[str]:
