@@ -208,12 +208,18 @@ def test_what_is_offered_follows_the_generator_and_labels_are_told():
     assert told == ["arrived", "arrived"]
 
 
-def test_cached_scores_are_of_arrivals_and_are_brought_up_to_date_in_turns():
-    replay, reward = filled(0, capacity=12), Named()
-    labels = CachedLabels(reward, replay, refreshed=4)  # type: ignore[arg-type]
-    for t in range(3):
+def labelled(rows: int, *, capacity: int, refreshed: int) -> tuple[Replay, Named, CachedLabels]:
+    """A ring whose steps were scored as they came in."""
+    replay, reward = filled(0, capacity=capacity), Named()
+    labels = CachedLabels(reward, replay, refreshed=refreshed)  # type: ignore[arg-type]
+    for t in range(rows):
         add(replay, t)
         labels.arrive()
+    return replay, reward, labels
+
+
+def test_cached_scores_are_of_arrivals_and_are_brought_up_to_date_in_turns():
+    replay, reward, labels = labelled(3, capacity=12, refreshed=4)
     assert reward.looked_at == [[2, 3], [4, 5], [6, 7]]
     windows = replay.sample(64, torch.Generator().manual_seed(0))
     fresh = FreshLabels(Named(), replay)(windows)  # type: ignore[arg-type]
@@ -232,11 +238,7 @@ def test_cached_scores_are_of_arrivals_and_are_brought_up_to_date_in_turns():
 
 
 def test_a_full_ring_is_refreshed_as_a_whole():
-    replay, reward = filled(0, capacity=8), Named()
-    labels = CachedLabels(reward, replay, refreshed=8)  # type: ignore[arg-type]
-    for t in range(7):
-        add(replay, t)
-        labels.arrive()
+    _, reward, labels = labelled(7, capacity=8, refreshed=8)
     reward.looked_at.clear()
     labels.refresh()
     labels.refresh()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run read back: its settings, what it measured, and the returns to measure it against."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from pureward.errors import InputError
 from pureward.files import read_object
 from pureward.reward.methods import method_named
+from pureward.run.config_file import read_settings
 from pureward.run.directory import RunDirectory
 from pureward.run.log import read_metrics
 from pureward.verdict import Facts, Verdict, judge
@@ -35,6 +35,8 @@ class History:
     """Mean return of the failures in it, where there are any."""
     demonstrated: float | None = None
     """Share of successes among the frames of its demonstrations, where their card says so."""
+    lost: str | None = None
+    """Where data was that it learned from, and is no longer."""
 
     @property
     def task(self) -> str:
@@ -63,23 +65,16 @@ class History:
         """What became of its reward."""
         facts = Facts(method=self.method, expert=self.expert, failure=self.failure)
         told = judge(facts, self.rows)
-        lost = self._lost_data()
-        if self.expert is not None or lost is None:
+        if self.expert is not None or self.lost is None:
             return told
-        unheld = f"its data is not at {lost}, so that its return is held against nothing"
+        unheld = f"its data is not at {self.lost}, so that its return is held against nothing"
         return replace(told, sentence=f"{told.sentence} ({unheld})")
-
-    def _lost_data(self) -> str | None:
-        """Where data was that it learned from, and is no longer."""
-        named = (self.config.get(kind) for kind in ("demonstrations", "annotations"))
-        folders = [folder for folder in named if folder and isinstance(folder, str)]
-        return next((folder for folder in folders if not Path(folder).exists()), None)
 
 
 def read_history(run: Path) -> History:
     """Read a run directory, finished or still at work."""
     directory = RunDirectory(run)
-    config = _read_settings(directory)
+    config = read_settings(directory, _of_a_run)
     rows = read_metrics(directory.metrics) if directory.metrics.is_file() else []
     return History(path=run, config=config, rows=_sound(rows), **_references(config))
 
@@ -105,21 +100,11 @@ def against_demonstrations(run: History, folder: Path) -> History:
     )
 
 
-def _read_settings(directory: RunDirectory) -> dict[str, Any]:
-    try:
-        config = json.loads(directory.config.read_text())
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(
-            f"a run directory holds config.json, and {directory.path} has none; check the path"
-        ) from error
-    except (ValueError, RecursionError, OSError) as error:
-        raise InputError(f"{directory.config} cannot be read ({error}); check the path") from error
+def _of_a_run(config: Any) -> dict[str, Any]:
+    """Settings as they are, if they are a run's: an older one may have others than today's."""
     if not isinstance(config, dict) or not {"task", "method"} <= config.keys():
-        raise InputError(f"{directory.config} must name a task and a method; it is no run's")
-    try:
-        method_named(str(config["method"]))
-    except InputError as error:
-        raise InputError(f"{directory.config} cannot be read: {error}") from error
+        raise InputError("it must name a task and a method; it is no run's")
+    method_named(str(config["method"]))
     return config
 
 
@@ -131,11 +116,13 @@ def _sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _references(config: dict[str, Any]) -> dict[str, Any]:
     """What to hold a run against, from the card of the data that was learned from."""
+    lost = None
     for setting, best, label in (
         ("demonstrations", "return_mean", "expert"),
         ("annotations", "return_max", "best annotated"),
     ):
-        splits = _card_splits(config.get(setting))
+        folder = config.get(setting)
+        splits = _card_splits(folder)
         if splits:
             return {
                 "expert": _number(splits, "train", best),
@@ -143,7 +130,9 @@ def _references(config: dict[str, Any]) -> dict[str, Any]:
                 "failure": _number(splits, "failure", "return_mean"),
                 "demonstrated": _number(splits, "train", "success_share"),
             }
-    return {"expert": None, "failure": None}
+        if folder and isinstance(folder, str) and not Path(folder).exists():
+            lost = folder
+    return {"expert": None, "failure": None, "lost": lost}
 
 
 def _card_splits(folder: Any) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import torch
-
 from pureward.data.layout import Layout, claimable_bytes, readable
 from pureward.env import find_device, make
 from pureward.history import read_history
@@ -18,7 +16,7 @@ from pureward.reading import trained_for
 from pureward.reward.methods import method_named
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory, steps_made
-from pureward.run.machine import made_with
+from pureward.run.machine import machine_name
 from pureward.tasks import find_task
 from pureward.work.training import Training, wall_seconds
 
@@ -81,9 +79,11 @@ class Estimate:
 
 def estimate(plan: Plan, device: str) -> list[Estimate]:
     """Estimate every step of a plan on this machine."""
-    machine = _machine(device)
-    rates = _measured_here(plan, device)
-    return [_estimate(step, machine, rates) for step in plan.steps]
+    place = find_device(device)
+    machine = machine_name(place)
+    rates = _measured_on(machine, plan)
+    known_as = machine if place.type == "cuda" else "cpu"  # in RATES
+    return [_estimate(step, known_as, rates) for step in plan.steps]
 
 
 def told(plan: Plan, estimates: Sequence[Estimate], at_once: int, device: str) -> str:
@@ -188,9 +188,8 @@ def _sizes(task: str) -> tuple[int, int]:
     return env.state_size, env.action_size
 
 
-def _measured_here(plan: Plan, device: str) -> dict[tuple[str, str], Rate]:
-    """Rates of the runs that are there already and were made here, by task and method."""
-    machine = made_with(find_device(device))["machine"]
+def _measured_on(machine: str, plan: Plan) -> dict[tuple[str, str], Rate]:
+    """Rates of the runs that are there already and were made on such a one, by task and method."""
     found: dict[tuple[str, str], Rate] = {}
     for step in plan.steps:
         if isinstance(step, Training) and step.finished() and _made_on(step.out) in ("", machine):
@@ -205,11 +204,6 @@ def _made_on(run: Path) -> str:
     """The machine a run was made on, empty where it does not say."""
     told = RunDirectory(run).read_status().get("made_with")
     return str(told.get("machine", "")) if isinstance(told, dict) else ""
-
-
-def _machine(device: str) -> str:
-    place = find_device(device)
-    return torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu"
 
 
 def _clock(seconds: float | None) -> str:

@@ -3,17 +3,19 @@
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import Any, TypeVar
 
 from pureward.errors import InputError
 from pureward.files import write_json
 from pureward.run.checked import is_like
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory
+
+T = TypeVar("T")
 
 #: Folders of data, which may be moved between two sittings.
 DATA = {"demonstrations", "annotations", "failures"}
@@ -69,8 +71,13 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
 
 def read_config(directory: RunDirectory) -> RunConfig:
     """The settings of the run in a directory."""
+    return read_settings(directory, from_json)
+
+
+def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
+    """What is understood of the JSON that a run in a directory wrote about its settings."""
     try:
-        return from_json(json.loads(directory.config.read_text()))
+        return understood(json.loads(directory.config.read_text()))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"

@@ -11,9 +11,13 @@ _PACKAGES = ("pureward", "torch", "mujoco", "mujoco-warp")
 
 def made_with(device: torch.device) -> dict[str, str]:
     """The processor and the versions of what decides about a run's numbers."""
+    return {"machine": machine_name(device)} | {name: _version(name) for name in _PACKAGES}
+
+
+def machine_name(device: torch.device) -> str:
+    """The GPU, or the kind of processor."""
     on_cuda = device.type == "cuda"
-    machine = torch.cuda.get_device_name(device) if on_cuda else f"CPU, {platform.machine()}"
-    return {"machine": machine} | {name: _version(name) for name in _PACKAGES}
+    return torch.cuda.get_device_name(device) if on_cuda else f"CPU, {platform.machine()}"
 
 
 def _version(package: str) -> str:
