@@ -243,6 +243,10 @@ _OF_METHODS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("walker", "fast", "prl-ensemble"): {"reward.model.learning_rate": 3e-4},
     ("walker", "fast", "pnrl"): {"reward.updates": 2},
     ("walker", "fast", "purl"): {"reward.learning_rate": 9e-5},
+    ("lift", "fast", "gail"): {"reward.updates": 8},
+    ("lift", "fast", "prl"): {"agent.averaging": 0.1},
+    ("lift", "fast", "pnrl"): {"reward.memory": 0},
+    ("lift", "fast", "nn-purl"): {"reward.learning_rate": 1e-5},
 }
 
 
