@@ -241,7 +241,7 @@ def draw_expert(axis: Axes, runs: Sequence[History]) -> None:
 
 
 def _dress(axis: Axes, title: str, by: By) -> None:
-    _fit_to_lines(axis)
+    fit_to_lines(axis)
     width = axis.get_window_extent().width / axis.figure.dpi
     axis.set_title(_wrapped(title, width), fontsize=10)
     axis.set_xlabel("env steps" if by == "steps" else "seconds of training")
@@ -250,7 +250,7 @@ def _dress(axis: Axes, title: str, by: By) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _fit_to_lines(axis: Axes) -> None:
+def fit_to_lines(axis: Axes) -> None:
     """Hold the axis to what was measured: an interval of few seeds may be far wider."""
     heights = [np.asarray(line.get_ydata(), dtype=float) for line in axis.lines]
     measured = np.concatenate(heights) if heights else np.zeros(0)

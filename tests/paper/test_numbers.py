@@ -313,6 +313,18 @@ def test_delusion_on_watched_episodes(lines):
         assert finding.told.endswith(" over 2 episodes of 1 of 5 seeds (seed-3)")
 
 
+def test_watched_episodes_of_several_seeds_are_told_one_by_one():
+    paid = {"true": [10.0, 20.0, 90.0, 80.0], "prl": [60.0, 50.0, 40.0, 30.0]}
+    seen = Episodes(
+        returns={name: np.array(values) for name, values in paid.items()},
+        seeds=["seed-3", "seed-4"],
+        planned=2,
+    )
+    assert seen.told() == (
+        "4 episodes of seed-3, seed-4 [seed-3 true 15.0, prl 55.0; seed-4 true 85.0, prl 35.0]"
+    )
+
+
 def test_what_watched_episodes_lack_is_told(lines):
     claim = Claim("", ("lift",), deluded())
     bare = claim.judge(lines({"prl": [30.0], "nn-purl": [60.0]}), "lift")
@@ -409,3 +421,6 @@ def test_points_stand_at_means_with_their_intervals(lines):
     low, high = container[2][0].get_segments()[0][:, 1]
     assert (high - low) / 2 == pytest.approx(12.7062 * 18, rel=1e-4)
     assert [text.get_text() for text in policy.get_xticklabels()] == ["0.1", "0.5"]
+    seeds = policy.lines[0].get_ydata().tolist()
+    assert seeds == pytest.approx([90.0, 54.0])
+    assert policy.get_ylim() == pytest.approx((45.0 - 2.25, 90.0 + 2.25))  # no interval's ends

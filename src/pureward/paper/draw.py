@@ -12,7 +12,7 @@ from pureward.history import History
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
-from pureward.plot import SUCCESS, add_legend, curves, draw_expert, draw_lines
+from pureward.plot import SUCCESS, add_legend, curves, draw_expert, draw_lines, fit_to_lines
 from pureward.reward.methods import method_named
 
 _PANEL = (4.2, 3.2)  # inches
@@ -43,7 +43,7 @@ def draw_prior(results: Results) -> Canvas:
         left.axhline(0.5, color="0.4", linewidth=0.8, linestyle=":")
         left.set_ylim(-0.03, 1.03)
         left.set_ylabel("mean for the right class")
-        left.legend(fontsize=8, frameon=False)
+        _legend_below(left)
         left.set_title(f"{task}: (a) discriminator", fontsize=10)
         _returns(right, groups, f"{task}: (b) policy")
     return canvas
@@ -56,6 +56,7 @@ def draw_error(results: Results) -> Canvas:
         groups = results.of(task)
         _points(left, groups, lambda g: g.late("reward_error"), "", _ERROR)
         left.axhline(0.0, color="0.4", linewidth=0.8, linestyle=":")
+        fit_to_lines(left)
         left.set_ylabel("predicted − true return")
         left.set_title(f"{task}: (a) reward error", fontsize=10)
         _returns(right, groups, f"{task}: (b) policy")
@@ -102,20 +103,20 @@ def _rows(results: Results) -> tuple[Canvas, np.ndarray]:
 
 
 def _points(axis: Axes, groups: Sequence[Group], of: Values, label: str, colour: str) -> None:
-    """A mean with its 95% interval for each line; one that was not measured leaves a gap."""
+    """A mean with its 95% interval and its seeds for each line, a gap where none is measured."""
     names = [group.label.rpartition("η ")[2] for group in groups]
     at, means, halves = [], [], []
     for place, group in enumerate(groups):
         try:
-            mean = mean_of(of(group))
+            seeds = of(group)
         except UnmeasuredError:
             continue
+        mean = mean_of(seeds)
+        axis.plot([place] * len(seeds), seeds, "_", color=colour, markersize=9, alpha=0.6)
         at.append(place)
         means.append(mean.value)
         halves.append(np.nan if mean.half_width is None else mean.half_width)
-    axis.errorbar(
-        at, means, yerr=halves, color=colour, label=label, marker="o", capsize=3, linestyle="none"
-    )
+    axis.errorbar(at, means, yerr=halves, color=colour, label=label, marker="o", linestyle="none")
     axis.set_xticks(range(len(names)), names, fontsize=8)
     axis.set_xlim(-0.5, len(names) - 0.5)
     axis.set_xlabel("η")
@@ -125,10 +126,18 @@ def _points(axis: Axes, groups: Sequence[Group], of: Values, label: str, colour:
 def _returns(axis: Axes, groups: Sequence[Group], title: str) -> None:
     _points(axis, groups, Group.returns, "", _POLICY)
     draw_expert(axis, [run for group in groups for run in group.runs])
-    if axis.get_legend_handles_labels()[1]:
-        axis.legend(fontsize=8, frameon=False)
+    fit_to_lines(axis)
+    _legend_below(axis)
     axis.set_ylabel("true return, greedy")
     axis.set_title(title, fontsize=10)
+
+
+def _legend_below(axis: Axes) -> None:
+    """Name what is drawn, where no point can be."""
+    if axis.get_legend_handles_labels()[1]:
+        axis.legend(
+            fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2
+        )
 
 
 def _evaluated(groups: Sequence[Group]) -> dict[str, list[History]]:

@@ -46,15 +46,17 @@ RATES: dict[tuple[str, str, str], Rate] = {
         steps_per_second=20_600, source="results/paper, prl, some nine at once"
     ),
     ("walker", "gated", _H200): Rate(
-        steps_per_second=13_500, source="results/paper, some nine at once"
+        steps_per_second=12_200, source="results/paper, some nine at once"
     ),
     ("lift", "imitation", _H200): Rate(
-        steps_per_second=4_000, source="results/paper, twelve at once"
+        steps_per_second=5_500, source="results/paper, some nine at once"
     ),
     ("lift", "regression", _H200): Rate(
-        steps_per_second=4_400, source="results/paper, twelve at once"
+        steps_per_second=6_300, source="results/paper, some nine at once"
     ),
-    ("lift", "gated", _H200): Rate(steps_per_second=3_800, source="results/paper, twelve at once"),
+    ("lift", "gated", _H200): Rate(
+        steps_per_second=4_900, source="results/paper, some nine at once"
+    ),
     ("lift", "truth", _H200): Rate(
         steps_per_second=36_000, source="results/jaco/experts.json, nine at once"
     ),

@@ -114,9 +114,9 @@ class Episodes:
     """What is paid for episodes of prl's policies, which were played for a picture."""
 
     returns: Mapping[str, np.ndarray]
-    """Of every episode: "true", and what "prl" and "nn-purl" pay."""
+    """Of every episode, a seed after the other: "true", and what "prl" and "nn-purl" pay."""
     seeds: Sequence[str]
-    """Those whose policies acted."""
+    """Those whose policies acted, each as often."""
     planned: int
     """How many seeds there should be."""
 
@@ -125,7 +125,18 @@ class Episodes:
         named = ", ".join(self.seeds)
         if len(self.seeds) < self.planned:
             named = f"{len(self.seeds)} of {self.planned} seeds ({named})"
-        return f"{len(self.returns['true'])} episodes of {named}"
+        return f"{len(self.returns['true'])} episodes of {named}{self._by_seed()}"
+
+    def _by_seed(self) -> str:
+        """The mean returns of each seed where there are several: one mean may hide opposites."""
+        if len(self.seeds) < 2:
+            return ""
+        parts = {name: np.split(paid, len(self.seeds)) for name, paid in self.returns.items()}
+        seeds = [
+            f"{seed} " + ", ".join(f"{name} {part[at].mean():.1f}" for name, part in parts.items())
+            for at, seed in enumerate(self.seeds)
+        ]
+        return f" [{'; '.join(seeds)}]"
 
 
 @dataclass(frozen=True, kw_only=True)
