@@ -19,10 +19,10 @@ from torch import Tensor
 
 import pureward.env.making
 from pureward.demo import TASK, Size, run_config
-from pureward.history import read_history
 from pureward.run.config import RunConfig
 from pureward.run.loop import train
 from pureward.tasks.reach import ARENA
+from pureward.view.history import read_history
 
 _STEP = 0.005  # metres; a pixel is wider
 _EACH_SIDE = round(ARENA / _STEP) + 2

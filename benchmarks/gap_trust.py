@@ -16,13 +16,13 @@ import tyro
 
 from pureward.data.episodes import Episode
 from pureward.env import make
-from pureward.evidence import judge_episode
 from pureward.files import write_json
 from pureward.reward.saved import load_reward
 from pureward.run.collect import rollout
 from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory
 from pureward.run.policy import load_policy
+from pureward.view.evidence import judge_episode
 
 SCENES = ("cube", "cuboid")
 

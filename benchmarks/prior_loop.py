@@ -22,18 +22,18 @@ from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.demo import Size, run_config
 from pureward.env import make
-from pureward.eta import read_eta, true_course
 from pureward.files import write_json
-from pureward.fleet import train_all
-from pureward.history import History, read_histories
 from pureward.picture import save_figure
-from pureward.plot import PRIOR, curves
 from pureward.reward.estimated import EstimatedPrior
 from pureward.reward.evidence import Evidence
 from pureward.reward.saved import load_reward
 from pureward.run.collect import collect, rollout
 from pureward.run.policy import load_policy
 from pureward.tasks.reach import ARENA
+from pureward.view.eta import read_eta, true_course
+from pureward.view.history import History, read_histories
+from pureward.view.plot import PRIOR, curves
+from pureward.work.fleet import train_all
 
 SIZE = Size(steps=9_600)
 

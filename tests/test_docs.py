@@ -1,7 +1,6 @@
 """Every Python block in the README and the docs runs."""
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
 from pureward.run import presets
 from pureward.run.collect import collect
-
-sys.path.insert(0, str(Path(__file__).parent / "run"))
 from tiny import tiny
 
 ROOT = Path(__file__).parent.parent

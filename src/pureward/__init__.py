@@ -17,7 +17,7 @@ _PUBLIC = {
     "read_dataset": "pureward.data.dataset",
     "load_reward": "pureward.reward.saved",
     "make": "pureward.env",
-    "make_vec": "pureward.vector",
+    "make_vec": "pureward.env.vector",
     "RunConfig": "pureward.run.config",
     "preset": "pureward.run.presets",
     "train": "pureward.run.loop",

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pureward.evidence import probe
-from pureward.fleet import train_all
-from pureward.history import History
-from pureward.report import write_report
 from pureward.reward.methods import method_named
 from pureward.run.collect import collect
 from pureward.run.config import RunConfig
 from pureward.run.presets import ON_ONE_CORE, preset
+from pureward.view.evidence import probe
+from pureward.view.history import History
+from pureward.view.report import write_report
+from pureward.work.fleet import train_all
 
 TASK = "reach"
 METHODS = ("gail", "nn-pugail", "prl", "nn-purl")

@@ -2,7 +2,6 @@
 
 import math
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,6 @@ from pureward.run.directory import RunDirectory
 from pureward.run.presets import preset
 from pureward.work.processes import LocalProcesses
 from pureward.work.training import Training, wall_seconds
-
-sys.path.insert(0, str(Path(__file__).parent))
 from small import written_plan
 
 DATASETS = Path(__file__).parents[2] / "datasets"

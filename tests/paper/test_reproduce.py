@@ -1,7 +1,6 @@
 """Reproducing a figure: once, after a stop, past a failure, and not at all in a dry run."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from at_once import AtOnce
 from pureward.cli import main
 from pureward.errors import InputError
 from pureward.paper.draw import DRAW
@@ -18,13 +18,9 @@ from pureward.paper.hacking import _Seen
 from pureward.paper.reproduce import Reproduced, read_results, reproduce
 from pureward.paper.tasks import STUDIES
 from pureward.run.log import read_metrics
-from pureward.strip import Panel, Strip, Track
+from pureward.view.strip import Panel, Strip, Track
 from pureward.work.training import Training, wall_seconds
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "work"))
 from small import SMALL_FIGURE, STUDY, learned, small_plan, write_status, written_plan
-from test_jobs import AtOnce
 
 
 @pytest.fixture(scope="module")

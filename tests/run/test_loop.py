@@ -23,11 +23,9 @@ from pureward.run import checkpoint, loop
 from pureward.run.config_file import from_json, to_json
 from pureward.run.log import read_metrics
 from pureward.run.policy import load_policy, snapshots
-
-sys.path.insert(0, str(Path(__file__).parent))
 from tiny import tiny
 
-SCRIPT = str(Path(__file__).with_name("tiny.py"))
+SCRIPT = str(Path(__file__).parents[1] / "tiny.py")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

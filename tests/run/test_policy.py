@@ -1,7 +1,6 @@
 """Policies on disk: what is no policy of the run, or not for this world, is refused."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from pureward.errors import InputError
 from pureward.run.config_file import write_config
 from pureward.run.directory import RunDirectory
 from pureward.run.policy import load_policy, snapshots, write_snapshot
-
-sys.path.insert(0, str(Path(__file__).parent))
 from tiny import SMALL, tiny
 
 

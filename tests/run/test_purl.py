@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +18,6 @@ from pureward.run.learner import Learner
 from pureward.run.log import read_metrics
 from pureward.run.stopping import StopSignal
 from pureward.tasks import TASKS
-
-sys.path.insert(0, str(Path(__file__).parent))
 from tiny import SMALL, SMALL_REWARD, tiny
 
 LEARNED = [name for name, method in pureward.METHODS.items() if method.reward != "truth"]

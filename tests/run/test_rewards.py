@@ -2,9 +2,7 @@
 """A run's settings and its method, found again in the parts of its reward."""
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +16,6 @@ from pureward.reward.methods import METHODS
 from pureward.reward.network import NetworkConfig
 from pureward.run.rewards import LearnedRunReward
 from pureward.run.supervision import Supervision
-
-sys.path.insert(0, str(Path(__file__).parent))
 from tiny import SMALL_REWARD, tiny
 
 SHAPE = (3, 32, 32)

@@ -49,7 +49,7 @@ def show(
         shadows: draw shadows.
         distractors: shape of the blocks that are not the task's: "cube" or "cuboid" (lift, stack).
     """
-    from pureward.show import show as run
+    from pureward.view.show import show as run
 
     announce(device)
     shown = run(

@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from pureward.env import make
-from pureward.history import History
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
-from pureward.plot import SUCCESS, add_legend, curves, draw_expert, draw_lines, fit_to_lines
 from pureward.reward.methods import method_named
+from pureward.view.history import History
+from pureward.view.plot import SUCCESS, add_legend, curves, draw_expert, draw_lines, fit_to_lines
 
 _PANEL = (4.2, 3.2)  # inches
 _KINDS = ("demonstrations", "annotations")

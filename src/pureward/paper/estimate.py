@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pureward.data.layout import Layout, claimable_bytes, readable
 from pureward.env import find_device, make
-from pureward.history import read_history
 from pureward.paper.plan import Plan, Step
-from pureward.reading import trained_for
 from pureward.reward.methods import method_named
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory, steps_made
 from pureward.run.machine import machine_name
 from pureward.tasks import find_task
+from pureward.view.history import read_history
+from pureward.view.reading import trained_for
 from pureward.work.training import Training, wall_seconds
 
 

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure as Canvas
 
 from pureward.env import find_device, make
 from pureward.errors import InputError
-from pureward.evidence import Judged, judge_episode
 from pureward.paper.numbers import Episodes, Results
 from pureward.picture import cameras
 from pureward.reward.saved import load_reward
 from pureward.run.collect import rollout
 from pureward.run.directory import RunDirectory
 from pureward.run.policy import load_policy
-from pureward.strip import Panel, Strip, Track, draw_strips
+from pureward.view.evidence import Judged, judge_episode
+from pureward.view.strip import Panel, Strip, Track, draw_strips
 
 _EPISODES = 16  # of every seed; one of all is shown
 _SEED = 7

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pureward.errors import InputError, TrainingError
-from pureward.history import History, against_demonstrations, read_history
 from pureward.paper.draw import DRAW
 from pureward.paper.figure import Figure
 from pureward.paper.hacking import Watched, draw_watched, watch
@@ -17,6 +16,7 @@ from pureward.paper.sweep import carry_out
 from pureward.paper.table import judged, write_table
 from pureward.picture import save_figure
 from pureward.run.directory import RunDirectory, steps_made
+from pureward.view.history import History, against_demonstrations, read_history
 from pureward.work.jobs import Ending, Executor, State
 from pureward.work.training import Training
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pureward.history import History
 from pureward.verdict import MOST, OVERFIT, PARTED
+from pureward.view.history import History
 
 _SOURCES = {
     "train": "{} of the frames it trains on",

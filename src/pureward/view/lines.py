@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pureward.history import History
 from pureward.interval import half_width
 from pureward.run.config import RunConfig
 from pureward.run.config_file import DATA, MAY_CHANGE, flat, to_json
+from pureward.view.history import History
 
 # Settings in which runs of one line may differ: chance, where, how long, and how often one looks.
 _APART = (MAY_CHANGE - DATA) | {

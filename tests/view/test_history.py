@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pureward.errors import InputError
-from pureward.history import against_demonstrations, read_histories, read_history
+from pureward.view.history import against_demonstrations, read_histories, read_history
 from synthetic import course, write_card, write_run
 
 

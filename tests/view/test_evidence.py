@@ -1,7 +1,6 @@
 """Evidence: the right episodes are shown, with the numbers that the reward gave."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from PIL import Image
 import pureward
 from pureward.cli import main
 from pureward.data.episodes import Episode
-from pureward.evidence import Judged, by_disagreement, judge_episode, panels, probe
 from pureward.files import write_json
 from pureward.probe import Probes
 from pureward.purl import PurlConfig
@@ -22,9 +20,8 @@ from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.saved import save_reward
 from pureward.run.config_file import to_json
-from pureward.strip import Panel, Strip, Track, draw_strips, film_strip
-
-sys.path.insert(0, str(Path(__file__).parent / "run"))
+from pureward.view.evidence import Judged, by_disagreement, judge_episode, panels, probe
+from pureward.view.strip import Panel, Strip, Track, draw_strips, film_strip
 from tiny import tiny
 
 NETWORK = NetworkConfig(frame_channels=6, stage_channels=(4, 4, 4))

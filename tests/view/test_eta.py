@@ -2,8 +2,8 @@
 
 import pytest
 
-from pureward.eta import read_eta, true_course
-from pureward.history import History, read_history
+from pureward.view.eta import read_eta, true_course
+from pureward.view.history import History, read_history
 from synthetic import write_card, write_run
 
 ESTIMATED = {"prior": 0.45, "prior/value": 0.48, "prior/low": 0.4, "prior/high": 0.57}

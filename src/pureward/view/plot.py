@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from pureward.errors import InputError
-from pureward.eta import has_eta, true_course
-from pureward.history import History
-from pureward.lines import Line, band, lines
 from pureward.probe import FAILURE, HELD_OUT, REPLAY, SOLVED, TRAIN
 from pureward.reward.methods import METHODS
+from pureward.view.eta import has_eta, true_course
+from pureward.view.history import History
+from pureward.view.lines import Line, band, lines
 
 By = Literal["steps", "seconds"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pureward.history import History
 from pureward.reward.methods import method_named
+from pureward.view.history import History
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from pureward.eta import read_eta
 from pureward.files import whole_file
-from pureward.history import History, read_histories
-from pureward.lines import lines
-from pureward.plot import PRIOR, SUCCESS, curves
-from pureward.reading import ending, read_curves, read_error, read_success, trained_for
 from pureward.reward.methods import METHODS, Positives, method_named
+from pureward.view.eta import read_eta
+from pureward.view.history import History, read_histories
+from pureward.view.lines import lines
+from pureward.view.plot import PRIOR, SUCCESS, curves
+from pureward.view.reading import ending, read_curves, read_error, read_success, trained_for
 
 _DOTS_PER_INCH = 110
 

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from pureward.errors import TrainingError
-from pureward.fleet import train_all
 from pureward.run.directory import RunDirectory
-
-sys.path.insert(0, str(Path(__file__).parent / "run"))
+from pureward.work.fleet import train_all
 from tiny import tiny
 
 
@@ -48,7 +46,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from tiny import tiny
-from pureward.fleet import train_all
+from pureward.work.fleet import train_all
 if __name__ == "__main__":
     train_all([tiny(Path(sys.argv[1]), env_steps=800_000)])
 """
@@ -58,7 +56,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_runs_stop_with_whoever_started_them_and_can_go_on(tmp_path, number):
     script = tmp_path / "start.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent / "run")))
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parents[1])))
     run = tmp_path / "run"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     parent = subprocess.Popen([sys.executable, str(script), str(run)], env=environment)

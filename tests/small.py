@@ -1,7 +1,6 @@
 """A figure and a study that take seconds, for tests of what goes on around them."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from pureward.run.config import RunConfig
 from pureward.run.config_file import to_json
 from pureward.work.training import Training
 from synthetic import course, write_card
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "run"))
 from tiny import SMALL, SMALL_REWARD
 
 SHORT = {

@@ -5,9 +5,9 @@ import re
 import pytest
 from PIL import Image
 
-from pureward.history import History, read_history
-from pureward.reading import ending, read_curves, read_error, read_success, trained_for
-from pureward.report import write_report
+from pureward.view.history import History, read_history
+from pureward.view.reading import ending, read_curves, read_error, read_success, trained_for
+from pureward.view.report import write_report
 from synthetic import course, write_card, write_run
 
 SHARES = {"train": 1.0, "held_out": 0.5, "failure": 0.1, "replay": 0.0}

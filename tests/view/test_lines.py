@@ -1,7 +1,7 @@
 """Which runs are of one line."""
 
-from pureward.history import read_histories
-from pureward.lines import lines
+from pureward.view.history import read_histories
+from pureward.view.lines import lines
 from synthetic import course, write_run
 
 

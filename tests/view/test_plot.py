@@ -5,10 +5,10 @@ import pytest
 
 from pureward.cli import main
 from pureward.errors import InputError
-from pureward.history import read_histories, read_history
-from pureward.lines import band, lines
 from pureward.picture import save_figure
-from pureward.plot import curves
+from pureward.view.history import read_histories, read_history
+from pureward.view.lines import band, lines
+from pureward.view.plot import curves
 from synthetic import course, write_card, write_run
 
 

@@ -12,17 +12,17 @@ from pureward.data.episodes import Episode
 from pureward.data.frames import FrameBank
 from pureward.env import find_device, make
 from pureward.errors import InputError
-from pureward.eta import Eta, read_eta
 from pureward.files import write_json
-from pureward.history import History, read_history
 from pureward.picture import cameras, save_figure
 from pureward.reward.learned import LearnedReward
 from pureward.reward.methods import method_named
 from pureward.reward.saved import load_reward
 from pureward.run.collect import rollout
 from pureward.run.policy import load_policy
-from pureward.strip import Panel, Strip, Track, draw_strips, film_strip
 from pureward.verdict import Verdict
+from pureward.view.eta import Eta, read_eta
+from pureward.view.history import History, read_history
+from pureward.view.strip import Panel, Strip, Track, draw_strips, film_strip
 
 _SHOWN = 2  # episodes in the picture
 _TRUE, _LEARNED, _PREDICTED, _TRUST = "black", "tab:orange", "tab:blue", "tab:green"
