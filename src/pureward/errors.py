@@ -3,8 +3,8 @@
 
 from numbers import Integral
 
-#: Torch counts in 64 bits; evaluations and workers add to a run's seed.
-LARGEST = 2**62
+#: Torch counts in 64 bits; evaluations add to a run's seed, and ensembles multiply it.
+LARGEST = 2**53
 # As torch says it of a GPU and of the host, and Warp of a GPU.
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
@@ -49,4 +49,4 @@ def check_seed(seed: int) -> None:
     if not isinstance(seed, Integral):
         raise InputError(f"seed must be a whole number, got {seed!r}; try 0")
     if not -LARGEST < seed < LARGEST:
-        raise InputError(f"seed must lie between -2^62 and 2^62, got {seed}; try 0")
+        raise InputError(f"seed must lie between -2^53 and 2^53, got {seed}; try 0")

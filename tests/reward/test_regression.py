@@ -245,6 +245,13 @@ def test_a_seed_that_is_none_is_refused(small_network):
         RewardModel(RewardModelConfig(network=small_network), seed=1.5)
 
 
+def test_an_ensemble_takes_any_seed_there_is(small_network):
+    config = RewardModelConfig(network=small_network, members=5)
+    assert len(RewardModel(config, seed=2**53 - 1).networks) == 5
+    with pytest.raises(InputError, match=r"seed must lie between -2\^53 and 2\^53"):
+        RewardModel(config, seed=2**53)
+
+
 def test_bad_settings_are_refused(small_network, scenes):
     for change in (
         {"members": 0}, {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 2.0},

@@ -419,7 +419,7 @@ def test_settings_go_through_json():
         ({"method": "gial"}, "unknown method 'gial'"),
         ({"worlds": 0}, "worlds must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),
-        ({"seed": 2**64}, r"seed must lie within ±2\^62"),
+        ({"seed": 2**53}, r"seed must lie within ±2\^53"),
         ({"guided": 2.0}, "guided is a share of the worlds, got 2.0"),
         ({"env_steps": "480"}, "env_steps must be like 10000000, got '480'"),
         ({"seed": 1.5}, "seed must be like 0, got 1.5"),

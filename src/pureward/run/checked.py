@@ -53,4 +53,4 @@ def _check_numbers(name: str, value: Any) -> None:
         if isinstance(number, float) and math.isnan(number):
             raise InputError(f"{name} must be a number, got nan; leave it out for the preset's")
         if isinstance(number, int) and abs(number) >= LARGEST:
-            raise InputError(f"{name} must lie within ±2^62, got {number}; lower it")
+            raise InputError(f"{name} must lie within ±2^53, got {number}; lower it")
