@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from PIL import Image
-from tiny import tiny
 
 import pureward
 from pureward.data.dataset import read_dataset
@@ -17,6 +16,7 @@ from pureward.errors import InputError
 from pureward.run.collect import _failures, collect, rollout
 from pureward.run.evaluate import evaluate
 from pureward.run.policy import load_policy, snapshots
+from tiny import tiny
 
 
 @pytest.fixture(scope="module")
