@@ -1,5 +1,6 @@
 """Every Python block in the README and the docs runs."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -83,3 +84,17 @@ def test_links_to_a_part_of_a_page_find_its_heading(page):
 def test_the_quick_starts_are_short():
     for block in blocks(ROOT / "README.md"):
         assert len([line for line in block.splitlines() if line.strip()]) < 15
+
+
+def test_the_tally_of_claims_is_that_of_the_figures():
+    figures = (ROOT / "results/paper").glob("*.json")
+    outcomes = [c["outcome"] for f in figures for c in json.loads(f.read_text())["claims"]]
+    holds, fails, close, missing = (
+        outcomes.count(one)
+        for one in ("holds", "does not hold", "too close to call", "not measured")
+    )
+    told = " ".join((ROOT / "results/README.md").read_text().split())
+    assert (
+        f"Of the {len(outcomes)} claims that these figures ask about {holds} hold, {fails} do not "
+        f"hold, {close} are too close to call, {missing} are not measured"
+    ) in told
