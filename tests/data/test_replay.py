@@ -261,18 +261,6 @@ def test_a_batch_is_cut_into_equal_ones():
     assert torch.equal(returns, whole.n_step_return(whole.task_reward))
 
 
-def test_a_cut_ends_every_episode_as_a_time_limit_would():
-    replay, naive = make(worlds=2, rows=6, horizon=6), Naive(2)
-    feed(replay, naive, [GOES_ON, TIME_LIMIT])
-    feed(replay, naive, [GOES_ON, GOES_ON])
-    replay.cut()
-    replay.cut()  # nothing is left to cut
-    for world in naive.worlds:
-        world.append(Episode([next(naive.names)]))
-    feed(replay, naive, [GOES_ON, GOES_ON])
-    check(replay, naive, torch.Generator().manual_seed(0))
-
-
 def test_the_host_counts_along():
     replay, naive = make(worlds=2, rows=3), Naive(2)
     assert len(replay) == replay.steps_added == 0

@@ -159,12 +159,6 @@ class Replay:
         self._begin_episodes(terminated | step.truncated.to(self.device))
 
     @torch.no_grad()
-    def cut(self) -> None:
-        """End every world's episode here, as a time limit would: what follows is unrelated."""
-        shelf = self._shelf()
-        self._begin_episodes(self._tables.last[shelf] >= self._tables.begin[shelf])
-
-    @torch.no_grad()
     def sample(self, batch: int, generator: torch.Generator) -> Windows:
         """Draw windows that begin at any step kept, each with the same probability.
 

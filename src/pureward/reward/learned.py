@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -29,14 +29,6 @@ _LARGEST = torch.finfo(torch.float32).max
 _PACE = 0.1
 
 LearnedKind = Literal["imitation", "regression", "gated"]
-
-
-class Reward(Protocol):
-    """The seam to an agent."""
-
-    def __call__(self, frames: Tensor) -> Tensor:
-        """Return the reward of each frame, (batch, channels, height, width) → (batch,)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
