@@ -253,3 +253,17 @@ def test_a_value_that_is_no_number_was_not_measured():
 def test_rows_of_another_form_are_refused(row):
     with pytest.raises(InputError, match="a kind in words and a step in numbers, got {"):
         judge(Facts(method="gail"), [row])
+
+
+def test_nothing_promised_and_nothing_earned_is_no_delusion():
+    shut = {"reward_error": 0.0, "learned_return": 0.0, "return": 0.0}
+    course = [
+        {"kind": "eval", "step": 1, **shut},
+        {"kind": "probe", "step": 1, "success/replay": 0.0},
+    ]
+    assert judge(Facts(method="nn-purl"), course).name == "starved"
+
+
+def test_an_evaluation_without_a_return_is_no_fall():
+    course = [{"kind": "eval", "step": 1, "return": 900.0}, {"kind": "eval", "step": 2}]
+    assert judge(Facts(method="nn-pugail", **DEMONSTRATED), course).name

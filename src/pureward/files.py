@@ -56,8 +56,10 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
         _flush(partial)
         with _makes_way(path) if again else nullcontext():
             _publish(partial, path)
-    finally:
+    except BaseException:  # once published, a folder of that name is another process's
         shutil.rmtree(partial, ignore_errors=True)
+        raise
+    finally:
         os.close(claim)
 
 

@@ -141,7 +141,7 @@ class Purl:
         generator: torch.Generator,
         adversary: Adversary | None = None,
         ceiling: float = float("inf"),
-        threshold: float = 0.0,
+        threshold: float | None = 0.0,
     ) -> None:
         """Join the parts.
 
@@ -153,7 +153,8 @@ class Purl:
             generator: of everything drawn here.
             adversary: D and its positives, for methods that have one.
             ceiling: r_max, to tell how many rewards have reached it.
-            threshold: what a reward is above where D > ½, to tell how many are.
+            threshold: what a reward is above where D > ½, to tell how many are; None where no
+                number is, as with a soft gate.
         """
         self.agent = agent
         self.replay = replay
@@ -216,11 +217,13 @@ class Purl:
         for part, reward in zip(windows.chunk(updates), returns.chunk(updates), strict=True):
             metrics = self.agent.update(_batch(part, reward))
         first = rewards[:, 0]  # of every window the step that it surely has
-        return metrics | {
+        metrics |= {
             "reward/mean": first.mean(),
             "reward/saturated": (first >= self.ceiling).float().mean(),
-            "reward/open": (first > self.threshold).float().mean(),
         }
+        if self.threshold is not None:
+            metrics["reward/open"] = (first > self.threshold).float().mean()
+        return metrics
 
 
 def _batch(windows: Windows, reward: Tensor) -> Batch:

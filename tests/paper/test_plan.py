@@ -94,15 +94,35 @@ def test_claims_speak_of_lines_that_the_figure_has(tmp_path):
 
 def test_a_budget_is_dealt_out_evenly():
     clock = [0.0]
-    budget = Budget(100.0, runs=4, at_once=2, now=lambda: clock[0])
-    assert budget.for_expert() == 50.0
+    budget = Budget(100.0, experts=1, runs=4, at_once=2, now=lambda: clock[0])
+    expert, *runs = (Path(str(n)) for n in range(5))
+    assert budget.for_expert(expert) == 50.0
     clock[0] = 20.0
-    assert [budget.for_run(), budget.for_run()] == [32.0, 40.0 * 0.8]  # 80 s in two rounds
+    assert [budget.for_run(run) for run in runs[:2]] == [32.0, 40.0 * 0.8]  # 80 s in two rounds
     clock[0] = 60.0
-    assert budget.for_run() == 32.0  # 40 s are left, but runs that are compared get the same
+    assert budget.for_run(runs[2]) == 32.0  # 40 s are left, but what is compared gets the same
     clock[0] = 95.0
-    assert budget.for_run() == 5.0
-    assert Budget(1000.0, runs=1, at_once=1, now=lambda: 0.0).for_run() == 940.0
+    assert budget.for_run(runs[3]) == 5.0
+    lone = Budget(1000.0, experts=0, runs=1, at_once=1, now=lambda: 0.0)
+    assert lone.for_run(expert) == 940.0
+
+
+def test_experts_share_their_half_of_a_budget():
+    clock = [0.0]
+    budget = Budget(60.0, experts=3, runs=6, at_once=1, now=lambda: clock[0])
+    assert budget.for_expert(Path("walker")) == 10.0
+    clock[0] = 4.0  # sooner than it had to
+    assert budget.for_expert(Path("lift")) == 13.0
+    clock[0] = 17.0
+    assert budget.for_expert(Path("stack")) == 13.0
+
+
+def test_a_run_that_was_put_off_has_one_turn():
+    budget = Budget(4_000.0, experts=0, runs=4, at_once=2, now=lambda: 0.0)
+    first, second, third, fourth = (Path(str(n)) for n in range(4))
+    assert [budget.for_run(first), budget.for_run(second)] == [1940.0, 1940.0]
+    budget.at_once = 1  # the second found no memory
+    assert [budget.for_run(run) for run in (second, third, fourth)] == [4000 / 3, 1940.0, 1940.0]
 
 
 def test_budgets_and_counts_below_nothing_are_refused(tmp_path):

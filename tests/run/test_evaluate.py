@@ -30,17 +30,23 @@ def test_the_same_seed_gives_the_same_returns_whatever_ran_before():
     assert torch.equal(first.returns, again.returns)
 
 
-def test_rounds_multiply_the_episodes():
-    env = pureward.make("reach", 3, "cpu")
-    result = evaluate(env, home, seed=0, rounds=2)
-    assert result.summary()["episodes"] == 6
-    assert not torch.equal(result.returns[:3], result.returns[3:])
+def test_an_error_counts_from_where_the_reward_counts():
+    """A gate adds 1 to every reward where the lowest annotated one is −1."""
+    result = Evaluation(
+        returns=torch.tensor([-5.0, -4.0]),
+        solved=torch.tensor([False, False]),
+        steps=10,
+        learned=torch.tensor([5.0, 7.0]),
+    )
+    assert result.reward_error(-1.0) == {"reward_error": 0.5, "reward_error_abs": 0.5}
+    assert result.reward_error()["reward_error"] == 10.5
 
 
 def test_summary_by_hand():
     result = Evaluation(
         returns=torch.tensor([1.0, 2.0, 3.0, 6.0]),
         solved=torch.tensor([True, False, True, True]),
+        steps=1,
     )
     summary = result.summary()
     assert summary["return"] == 3.0

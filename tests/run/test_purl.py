@@ -14,7 +14,6 @@ from pureward.errors import InputError, TrainingError
 from pureward.purl import Purl
 from pureward.run import checkpoint, loop, supervision
 from pureward.run.collect import collect
-from pureward.run.learner import Learner
 from pureward.run.log import read_metrics
 from pureward.run.stopping import StopSignal
 from pureward.tasks import TASKS
@@ -153,18 +152,6 @@ def test_a_resumed_discriminator_goes_on_at_the_same_prior(data, tmp_path):
     pureward.train(replace(config, out=str(tmp_path / "parts")), resume=True)
     parts = weights(tmp_path / "parts")
     assert [n for n in whole if not torch.equal(whole[n], parts[n])] == []
-
-
-def test_an_older_checkpoint_tells_the_prior_by_its_estimate(data, tmp_path):
-    more = tmp_path / "more"
-    collect("reach", data.parent / "run", more, episodes=2, held_out=5, failures=0, device="cpu")
-    config = learned(tmp_path / "run", "nn-pugail", more, prior="bbe")
-    reward = Learner(config, pureward.make("reach", 4, "cpu", cameras=True)).reward
-    saved = {**reward.tensors(), "prior/value": torch.tensor(0.3), "prior/begun": torch.tensor(1)}
-    del saved["prior/eta"]
-    reward.load_tensors(saved)
-    assert reward.adversary is not None
-    assert float(reward.adversary.discriminator.prior) == pytest.approx(0.3)
 
 
 def test_the_prior_follows_its_schedule(data, tmp_path):

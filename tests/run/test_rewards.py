@@ -101,7 +101,8 @@ def test_an_ensemble_starts_from_weights_of_its_own():
     ],
 )
 def test_a_gate_counts_from_the_lowest_annotated_reward_below_zero(method, rewards, lowest):
-    assert learned(built(method, *rewards)).spec.lowest == lowest
+    gate = learned(built(method, *rewards))
+    assert gate.spec.lowest == gate.zero == lowest
 
 
 def test_what_counts_as_full_and_as_open():
@@ -109,6 +110,7 @@ def test_what_counts_as_full_and_as_open():
     assert learned(imitated).spec.ceiling == imitated.ceiling == 0.8
     assert imitated.threshold == pytest.approx(math.log(2))  # −log(1 − ½)
     assert (gated.ceiling, gated.threshold) == (math.inf, 0.0)
+    assert built("nn-purl", gate="soft").threshold is None, "it pays a little for everything"
 
 
 @pytest.mark.parametrize("level", ["half", "share"])

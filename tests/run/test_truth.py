@@ -121,21 +121,6 @@ def test_without_successes_there_are_no_solved_frames():
     assert counted([]).solved_frames(fresh, 8) is None
 
 
-def test_an_older_checkpoint_still_says_which_step_comes_next():
-    truth, replay = played(4, won={1, 3})
-    older = truth.tensors(with_replay=True)
-    del older["success/kept"]
-    resumed = Truth(rows=3, worlds=2, device=CPU)
-    resumed.load_tensors(older)
-    assert resumed.solved_frames(replay, 8) is None  # it does not know which they were
-    made = replace(step([0.0, 0.0], [False, True]), obs=shown(5), final_obs=shown(5))
-    replay.add(shown(4), torch.zeros(2, 1), made)
-    resumed.count(made)
-    frames = resumed.solved_frames(replay, 8)
-    assert frames is not None
-    assert set(frames[:, 0, 0, 0].tolist()) == {105}
-
-
 def test_a_resumed_count_reads_the_same():
     whole, parts = (
         counted(STEPS, remembered=0.5),

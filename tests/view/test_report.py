@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from pureward.view.history import History, read_history
+from pureward.view.lines import lines
 from pureward.view.reading import ending, read_curves, read_error, read_success, trained_for
 from pureward.view.report import write_report
 from synthetic import course, write_card, write_run
@@ -40,7 +41,7 @@ def make(tmp_path):
     ],
 )
 def test_whoever_is_ahead_is_said_to_be(make, ours, theirs, sentence):
-    told = read_curves([make("nn-pugail", ours)], [[make("gail", theirs)]])
+    told = read_curves(*lines([make("nn-pugail", ours)]), lines([make("gail", theirs)]))
     assert sentence in told
     assert f"nn-pugail at {ours:.1f} ± 2.0 ({ours / 90:.0%} of 90.0)" in told[0]
     assert any("One seed each" in line for line in told)
@@ -48,22 +49,22 @@ def test_whoever_is_ahead_is_said_to_be(make, ours, theirs, sentence):
 
 def test_seeds_are_averaged_and_their_range_is_the_spread(make):
     runs = [make("gail", 40.0), make("gail", 60.0, seed=1)]
-    end = ending(runs)
+    end = ending(*lines(runs))
     assert (end.mean, end.spread, end.seeds) == (50.0, 10.0, 2)
-    told = read_curves([make("nn-pugail", 70.0)], [runs])
+    told = read_curves(*lines([make("nn-pugail", 70.0)]), lines(runs))
     assert not any("One seed each" in line for line in told)
 
 
 def test_a_fall_is_told(tmp_path):
     rows = [{"kind": "eval", "step": n, "return": r} for n, r in ((1, 80.0), (2, 20.0))]
     run = read_history(write_run(tmp_path / "run", "gail", rows))
-    told = read_curves([run], [])
+    told = read_curves(*lines([run]), [])
     assert "gail had been at 80.0 on its way and fell back." in told
 
 
 def test_runs_without_evaluations_say_so(tmp_path):
     run = read_history(write_run(tmp_path / "run", "gail", []))
-    assert read_curves([run], []) == ["None of these runs has been evaluated yet."]
+    assert read_curves(*lines([run]), []) == ["None of these runs has been evaluated yet."]
     assert trained_for(run) == (0, 0.0)
 
 
@@ -145,3 +146,13 @@ def test_runs_that_have_just_begun_can_be_reported(tmp_path):
     path = tmp_path / "report.html"
     write_report(path, [write_run(tmp_path / "run", "gail", [{"kind": "train", "step": 1}])])
     assert "None of these runs has been evaluated yet." in path.read_text()
+
+
+def test_runs_of_two_tasks_are_not_compared(tmp_path, make):
+    rows = [{"kind": "eval", "step": 1, "return": 900.0, "return_ci95": 1.0}]
+    walker = write_run(tmp_path / "walker", "gail", rows, task="walker")
+    path = tmp_path / "report.html"
+    write_report(path, [walker, make("nn-pugail", 40.0).path])
+    page = path.read_text()
+    assert "gail at 900.0" in page
+    assert "behind" not in page

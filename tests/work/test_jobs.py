@@ -62,7 +62,7 @@ class Silent:
 
     def look(self, job) -> None: ...
 
-    def put_off(self, job) -> None: ...
+    def put_off(self, job, room) -> None: ...
 
     def wait_for(self, job) -> bool:
         return True
@@ -197,7 +197,7 @@ def test_a_job_without_room_waits_for_another_and_fewer_are_at_work_then(tmp_pat
     class Counting(Silent):
         put = 0
 
-        def put_off(self, job) -> None:
+        def put_off(self, job, room) -> None:
             self.put += 1
 
     jobs = [Task(tmp_path / str(number)) for number in range(9)]

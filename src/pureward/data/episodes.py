@@ -9,7 +9,8 @@ from torch import Tensor
 
 from pureward.errors import InputError
 
-#: What an episode is for. Failures never see success and are never trained on.
+#: What an episode is for. Failures never see success; only methods with known failures train on
+#: them.
 TRAIN, HELD_OUT, FAILURE = SPLITS = ("train", "held-out", "failure")
 
 #: The parts of a simulator's state that decide what its cameras see.

@@ -64,7 +64,7 @@ def read_windows(
     STATE_WIDTH: tl.constexpr,
     ACTION_WIDTH: tl.constexpr,
 ):
-    """Read some windows; the equations are `Sampler.windows`'s."""
+    """Read some windows; the equations are `plain_windows`'s."""
     i = tl.program_id(0) * WINDOWS + tl.arange(0, WINDOWS)
     here = i < batch
     total = tl.load(readable + WORLDS - 1).to(tl.float64)

@@ -54,8 +54,7 @@ class ReplayConfig:
 class Replay:
     """The last steps of every world; hands out n-step windows and arrival frames.
 
-    `add` and the readers make no host wait (frames in host memory apart). To capture them in
-    a CUDA graph, capture `record`, and call `count` once a replay of the graph.
+    `add` and the readers make no host wait (frames in host memory apart).
 
     Every step kept is drawn with the same probability, but for two kinds that are not drawn:
     the oldest `frame_stack − 2` rows, whose stacks lack frames already overwritten, and, where
@@ -126,22 +125,12 @@ class Replay:
         size = readable(layout.bytes)
         return f"replay of {layout.steps:,} steps ({shape}) on {self.device}: {size}, {frames}"
 
+    @torch.no_grad()
     def add(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Keep one step of every world: what was acted on, the action, what came of it.
 
-        `obs` is the `step.obs` of the call before. After resetting the environment by hand
-        call `cut` first.
+        `obs` is the `step.obs` of the call before.
         """
-        self.record(obs, action, step)
-        self.count()
-
-    def count(self) -> None:
-        """Tell the host that a row was recorded; `add` does."""
-        self._host_rows += 1
-
-    @torch.no_grad()
-    def record(self, obs: Observation, action: Tensor, step: Step) -> None:
-        """Do the device's part of `add`, capturable."""
         self._check_shapes(obs, action)
         tables = self._tables
         place = self._place(tables.rows, self._world)
@@ -157,6 +146,7 @@ class Replay:
         tables.last.index_copy_(0, shelf, tables.rows.expand_as(shelf))
         tables.rows.add_(1)
         self._begin_episodes(terminated | step.truncated.to(self.device))
+        self._host_rows += 1
 
     @torch.no_grad()
     def sample(self, batch: int, generator: torch.Generator) -> Windows:

@@ -142,9 +142,8 @@ class BatchEnv:
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
         """Go on from where `state_dict` was taken; returns what is seen there."""
-        # What a checkpoint of an earlier version lacks starts from nothing.
-        self.engine.state.sensordata.copy_(saved.get("sensordata", torch.zeros(())))
-        self._held.copy_(saved.get("held", torch.zeros(())))
+        self.engine.state.sensordata.copy_(saved["sensordata"])
+        self._held.copy_(saved["held"])
         load_state(self.engine, {name: saved[name] for name in SAVED})
         self._set_elapsed(saved["elapsed"].cpu().numpy())
         self._generator.set_state(saved["generator"].cpu())

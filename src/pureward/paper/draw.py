@@ -28,7 +28,7 @@ def draw_curves(results: Results) -> Canvas:
 
 
 def draw_success(results: Results) -> Canvas:
-    """P(success) of four sources over env steps: a panel a method."""
+    """P(success) of each source over env steps: a panel a method."""
     runs = [run for group in results.groups for run in group.runs]
     return curves(runs, metric=SUCCESS)
 

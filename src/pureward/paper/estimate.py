@@ -157,8 +157,6 @@ def _estimate(step: Step, machine: str, rates: dict[tuple[str, str], Rate]) -> E
         rate = RATES.get((config.task, method.reward, machine))
     left = max(0, config.env_steps - steps_made(RunDirectory(step.out).read_status()))
     seconds = None if rate is None else left / rate.steps_per_second
-    if config.budget_seconds and seconds is not None:
-        seconds = min(seconds, config.budget_seconds)
     return Estimate(
         step=step,
         done=step.finished(),

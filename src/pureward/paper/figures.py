@@ -107,7 +107,7 @@ _IMITATION_PRIOR = Figure(
 
 _OVERFITTING = Figure(
     name="overfitting",
-    shows="the share of frames of four sources that a discriminator calls a success",
+    shows="the share of frames of each source that a discriminator calls a success",
     tasks=LIFT,
     variants=_methods("gail", "nn-pugail"),
     picture="success",

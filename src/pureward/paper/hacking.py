@@ -13,6 +13,7 @@ from pureward.env import find_device, make
 from pureward.errors import InputError
 from pureward.paper.numbers import Episodes, Results
 from pureward.picture import cameras
+from pureward.reward.learned import LearnedReward
 from pureward.reward.saved import load_reward
 from pureward.run.collect import rollout
 from pureward.run.directory import RunDirectory
@@ -74,10 +75,17 @@ def _watch_seed(task: str, prl: Path, purl: Path, place: str) -> _Seen:
     stack = policy.config.replay.frame_stack
     by_prl, by_purl = (partial(judge_episode, reward=one, stack=stack) for one in rewards)
     judged = [(by_prl(episode), by_purl(episode)) for episode in rollout(env, policy.act)]
-    paid = [(a.episode.rewards.sum(), a.learned.sum(), b.learned.sum()) for a, b in judged]
+    paid = [
+        (float(pair[0].episode.rewards.sum()), *map(_promised, pair, rewards)) for pair in judged
+    ]
     returns = dict(zip(_PAID, np.array(paid).T, strict=True))
     worst = int(np.argmax(_beyond_truth(returns)))
     return _Seen(strip=_strip(task, *judged[worst]), returns=returns)
+
+
+def _promised(one: Judged, reward: LearnedReward) -> float:
+    """What a reward pays for an episode, counted from where the true one counts."""
+    return float(one.learned.sum()) + len(one.learned) * reward.zero
 
 
 def _beyond_truth(returns: Mapping[str, np.ndarray]) -> np.ndarray:

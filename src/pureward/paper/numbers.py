@@ -23,7 +23,6 @@ class Mean:
     value: float
     half_width: float | None
     """None of a single seed, which says nothing of its spread."""
-    seeds: int
 
     def told(self, digits: int = 1) -> str:
         """The mean and its interval, for people."""
@@ -34,7 +33,7 @@ class Mean:
 def mean_of(values: np.ndarray) -> Mean:
     """The mean of one value a seed."""
     half = float(half_width(values)) if len(values) > 1 else None
-    return Mean(value=float(values.mean()), half_width=half, seeds=len(values))
+    return Mean(value=float(values.mean()), half_width=half)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,10 +35,15 @@ def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) ->
     """
     check_budget(budget_minutes)
     left = [step for step in plan.steps if not step.finished()]
-    runs = sum(isinstance(step, Training) and bool(step.after) for step in left)
+    trained = [bool(step.after) for step in left if isinstance(step, Training)]
     budget = None
     if budget_minutes:
-        budget = Budget(60.0 * budget_minutes, runs=runs, at_once=executor.at_once)
+        budget = Budget(
+            60.0 * budget_minutes,
+            experts=trained.count(False),
+            runs=trained.count(True),
+            at_once=executor.at_once,
+        )
     return work_off(plan.steps, executor, _Told(plan.out, len(left), budget))
 
 
@@ -77,37 +82,57 @@ class Budget:
     """Time for a plan, dealt out evenly: runs that are to be compared get the same."""
 
     def __init__(
-        self, seconds: float, *, runs: int, at_once: int, now: Callable[[], float] = time.monotonic
+        self,
+        seconds: float,
+        *,
+        experts: int,
+        runs: int,
+        at_once: int,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin to count.
 
         Args:
             seconds: for everything.
+            experts: how many are left to train.
             runs: how many are left, experts not counted.
             at_once: how many of them are at work beside each other.
             now: the clock.
         """
-        self._seconds, self._now = seconds, now
-        self._end = now() + seconds
-        self._left, self._at_once = runs, at_once
+        self.at_once = at_once
+        self._now = now
+        self._experts_end, self._end = now() + EXPERTS * seconds, now() + seconds
+        self._experts, self._runs = _Turns(experts), _Turns(runs)
         self._share = math.inf
 
-    def for_expert(self) -> float:
+    def for_expert(self, out: Path) -> float:
         """Seconds of an expert that begins now."""
-        return min(EXPERTS * self._seconds, self._end - self._now())
+        return self._experts.next(out, self._experts_end - self._now(), self.at_once)
 
     def over(self) -> bool:
         """Whether nothing is left."""
         return self._now() >= self._end
 
-    def for_run(self) -> float:
+    def for_run(self, out: Path) -> float:
         """Seconds of a run that begins now: what the first was given, or less if time ran short."""
-        rounds = math.ceil(self._left / self._at_once)
-        self._left -= 1
-        turn = (self._end - self._now()) / max(1, rounds)
+        turn = self._runs.next(out, self._end - self._now(), self.at_once)
         if math.isinf(self._share):
             self._share = turn - min(RESERVE * turn, LONGEST_RESERVE)
         return min(self._share, turn)
+
+
+class _Turns:
+    """Equal turns of the time that is left; who begins once more has no second one."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._begun: set[Path] = set()
+
+    def next(self, out: Path, seconds: float, at_once: int) -> float:
+        """Seconds for a job, if those that have not begun share what is left with it."""
+        waiting = self._jobs - len(self._begun - {out})
+        self._begun.add(out)
+        return seconds / max(1, math.ceil(waiting / at_once))
 
 
 @dataclass
@@ -123,7 +148,8 @@ class _Told:
 
     def begin(self, job: Job) -> Job | None:
         if self.budget is not None and isinstance(job, Training):
-            seconds = self.budget.for_run() if job.after else self.budget.for_expert()
+            turn = self.budget.for_run if job.after else self.budget.for_expert
+            seconds = turn(job.out)
             if seconds < 1.0:
                 return None
             job = job.within(seconds)
@@ -134,7 +160,9 @@ class _Told:
     def look(self, job: Job) -> None:
         pass
 
-    def put_off(self, job: Job) -> None:
+    def put_off(self, job: Job, room: int) -> None:
+        if self.budget is not None:
+            self.budget.at_once = room
         print(f"  {self._name(job)} found no memory and waits; fewer run at once now", flush=True)
 
     def wait_for(self, job: Job) -> bool:

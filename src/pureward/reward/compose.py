@@ -27,7 +27,7 @@ def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
     r_max/(1 − discount). D passes it at 1 − exp(−r_max): 0.63 for 1, 0.95 for 3.
     """
     if not 0 < ceiling < float("inf"):
-        raise InputError(f"ceiling must be positive and finite, got {ceiling}; 3 is the default")
+        raise InputError(f"ceiling must be positive and finite, got {ceiling}; try 1")
     return F.softplus(success_logits.float()).clamp(max=ceiling)
 
 

@@ -126,6 +126,11 @@ class LearnedReward:
         """Rows of `scores`: D's logit, r_φ, or both."""
         return int(self.discriminator is not None) + int(bool(self.members))
 
+    @property
+    def zero(self) -> float:
+        """What a reward of 0 stands for: a gate counts from the lowest annotated one below 0."""
+        return self.spec.lowest if self.spec.reward == "gated" else 0.0
+
     @torch.no_grad()
     def __call__(self, frames: Tensor) -> Tensor:
         """Return the reward of each uint8 frame as float32, on the networks' device."""

@@ -196,6 +196,6 @@ def scaled(frames: Tensor) -> Tensor:
 def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> ResidualCNN:
     """Return a network on a device whose initial weights follow from a seed alone."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # the CPU's alone
         network = ResidualCNN(config)
     return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -29,7 +29,10 @@ MAX_CONFIG_BYTES = 65_536
 
 
 def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> None:
-    """Write a reward; a reader sees the old one or the new one, never half a file."""
+    """Write a reward over the one that is there: each of its two files is old or new, never half.
+
+    A reader between the two finds a gate's level of the save before, a few updates old.
+    """
     folder = Path(directory)
     weights = {
         f"{part}.{name}": tensor.detach().to("cpu", torch.float32).contiguous().clone()
@@ -118,7 +121,6 @@ def _read_spec(path: Path) -> RewardSpec:
             f"{path} has format version {version!r}, this pureward reads {VERSION}; "
             "use the version of pureward that wrote it"
         )
-    config.setdefault("level", 0.0)  # rewards from before gates had one
     network = _checked_fields(path, NetworkConfig, config.pop("network", None))
     network["stage_channels"] = tuple(network["stage_channels"])
     rest = _checked_fields(path, RewardSpec, config | {"network": NetworkConfig(**network)})

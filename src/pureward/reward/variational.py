@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import betaincinv
 from torch import Tensor
 
 from pureward.errors import InputError
@@ -109,19 +110,10 @@ def mixing_shares(count: int, device: torch.device, generator: torch.Generator |
 
 @lru_cache(maxsize=16)
 def _quantiles(device: torch.device) -> Tensor:
-    """Beta(a, a) quantiles of evenly spaced probabilities.
-
-    Its density is infinite at both ends. In t = x^a it is (1 − x)^(a−1)/a up to a factor, which
-    is smooth on the lower half; the upper half is its mirror image.
-    """
-    a = CONCENTRATION
-    t = np.linspace(0.0, 0.5**a, 100_001)
-    density = (1 - t ** (1 / a)) ** (a - 1)
-    below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-    probability = np.linspace(0.0, 0.5, _KNOTS // 2 + 1)
-    lower = np.interp(probability, 0.5 * below / below[-1], t) ** (1 / a)
-    both = np.concatenate([lower, 1 - lower[-2::-1]])
-    return torch.tensor(both, dtype=torch.float32, device=device)
+    """Beta(a, a) quantiles of evenly spaced probabilities."""
+    probabilities = np.linspace(0.0, 1.0, _KNOTS)
+    quantiles = betaincinv(CONCENTRATION, CONCENTRATION, probabilities)
+    return torch.tensor(quantiles, dtype=torch.float32, device=device)
 
 
 def mean_over_top(positive: Sample, unlabeled: Sample) -> Tensor:

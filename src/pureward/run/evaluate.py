@@ -27,6 +27,8 @@ class Evaluation:
     """Sum of the task's own reward, (episodes,)."""
     solved: Tensor
     """Whether the task stayed solved for `HOLD` steps, (episodes,)."""
+    steps: int
+    """Of every episode."""
     learned: Tensor | None = None
     """Sum of the learned reward, (episodes,), where one was asked."""
 
@@ -44,10 +46,14 @@ class Evaluation:
             "episodes": len(returns),
         }
 
-    def reward_error(self) -> dict[str, float]:
-        """Predicted minus true return: above 0 the reward is deluded, below it is starved."""
+    def reward_error(self, zero: float = 0.0) -> dict[str, float]:
+        """Predicted minus true return: above 0 the reward is deluded, below it is starved.
+
+        Args:
+            zero: `LearnedReward.zero`, which the learned reward counts from.
+        """
         assert self.learned is not None, "no learned reward was asked"
-        error = (self.learned - self.returns).double()
+        error = (self.learned + self.steps * zero - self.returns).double()
         return {
             "reward_error": float(error.mean()),
             "reward_error_abs": float(error.abs().mean()),
@@ -60,49 +66,43 @@ def evaluate(
     policy: Policy,
     *,
     seed: int,
-    rounds: int = 1,
     reward: Callable[[Tensor], Tensor] | None = None,
     frame_stack: int = 1,
 ) -> Evaluation:
-    """Run `rounds` episodes in every world of the environment.
+    """Run an episode in every world of the environment.
 
     Args:
         env: all its worlds begin together.
         policy: states to actions.
         seed: of the first states.
-        rounds: episodes of each world.
         reward: a learned reward to sum up beside the task's own; the environment then needs
             cameras.
         frame_stack: consecutive frames that the reward sees at once.
     """
     assert not env.stagger, "staggered worlds end their first episodes early"
     env.seed(seed)
-    returns, solved, learned = [], [], []
     stack = RollingStack(frame_stack)
-    asked = max(0, HOLD - env.task.hold) + 1  # the first success comes after `hold` steps
-    for _ in range(rounds):
-        obs = env.reset()
+    obs = env.reset()
+    if reward is not None:
+        stack.begin(_seen(obs))
+    returns = torch.zeros(env.worlds, device=env.device)
+    learned = torch.zeros_like(returns)
+    held = torch.zeros(env.worlds, dtype=torch.int32, device=env.device)
+    longest = torch.zeros_like(held)
+    for _ in range(env.horizon):
+        step = env.step(policy(obs.state))
+        obs = step.obs
+        returns += step.reward
         if reward is not None:
-            stack.begin(_seen(obs))
-        total = torch.zeros(env.worlds, device=env.device)
-        pretended = torch.zeros_like(total)
-        held = torch.zeros(env.worlds, dtype=torch.int32, device=env.device)
-        longest = torch.zeros_like(held)
-        for _ in range(env.horizon):
-            step = env.step(policy(obs.state))
-            obs = step.obs
-            total += step.reward
-            if reward is not None:
-                pretended += reward(stack.push(_seen(step.final_obs)))
-            held = (held + 1) * step.success
-            longest = torch.maximum(longest, held)
-        returns.append(total)
-        learned.append(pretended)
-        solved.append(longest >= asked)
+            learned += reward(stack.push(_seen(step.final_obs)))
+        held = (held + 1) * step.success
+        longest = torch.maximum(longest, held)
+    asked = max(0, HOLD - env.task.hold) + 1  # the first success comes after `hold` steps
     return Evaluation(
-        returns=torch.cat(returns),
-        solved=torch.cat(solved),
-        learned=None if reward is None else torch.cat(learned),
+        returns=returns,
+        solved=longest >= asked,
+        steps=env.horizon,
+        learned=None if reward is None else learned,
     )
 
 

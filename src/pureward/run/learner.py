@@ -88,7 +88,9 @@ class Learner:
     def remember(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Keep one step of every world, and score it where scores are kept."""
         self.replay.add(obs, action, step)
-        self._run("arrive", self._arrive, self.reward.remembered().values())
+        remembered = self.reward.remembered()
+        if remembered:
+            self._run("arrive", self._arrive, remembered.values())
 
     def learn(self) -> None:
         """The updates that go with one control step."""
@@ -146,8 +148,7 @@ class Learner:
             _copy(self.guide.tensors(), under("guide", saved))
         self.generator.set_state(saved["generator"].cpu())
         self.exploration.scale.copy_(saved["exploration"])
-        if "noise" in saved:  # not in checkpoints from before noise lasted
-            self.exploration.noise.copy_(saved["noise"])
+        self.exploration.noise.copy_(saved["noise"])
         self.updates = int(saved["updates"])
         self._steps = int(saved["steps"])
 
@@ -180,7 +181,8 @@ class Learner:
 
     def _run(self, name: str, call: Callable[[], Tensor], changed: Iterable[Tensor]) -> None:
         """Call a part of the control step; on CUDA, as a graph captured the first time."""
-        if self.device.type != "cuda":
+        # Frames in the host's memory are waited for, which no graph can.
+        if self.device.type != "cuda" or self.config.replay.storage == "host":
             call()
             return
         if name not in self._captured:

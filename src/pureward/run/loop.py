@@ -263,8 +263,9 @@ class _Run:
             frame_stack=self.config.replay.frame_stack,
         )
         self.evaluation = result.summary()
-        if method_named(self.config.method).has_reward_model:
-            self.evaluation |= result.reward_error()
+        learned = self.learner.reward.learned
+        if learned is not None and learned.members:
+            self.evaluation |= result.reward_error(learned.zero)
         self.evaluated_at = self.env_steps
         values = self.evaluation | {"updates": self.learner.updates, "seconds": seconds}
         self.log.write("eval", self.env_steps, values)

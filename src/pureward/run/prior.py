@@ -79,10 +79,7 @@ class RunPrior:
         """Go on from where `state` was taken."""
         stands = {name: value.item() for name, value in saved.items()}
         # The prior is asked now and then; until it is again, D goes on with the last answer.
-        # Older checkpoints have no "eta", and the "value" of an estimate only.
-        eta = stands.pop("eta", stands.get("value"))
-        if eta is not None:
-            self._adversary.discriminator.set_prior(eta)
+        self._adversary.discriminator.set_prior(stands.pop("eta"))
         if isinstance(self._prior, EstimatedPrior):
             self._prior.load_state_dict(stands)
 

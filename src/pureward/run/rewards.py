@@ -38,7 +38,7 @@ class RunReward:
         self.adversary: Adversary | None = None
         self.learned: LearnedReward | None = None
         self.ceiling = float("inf")
-        self.threshold = 0.0
+        self.threshold: float | None = 0.0
 
     def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
         """Train what has to be trained before the policy; nothing here."""
@@ -114,10 +114,16 @@ class LearnedRunReward(RunReward):
             )
         if method.reward == "imitation":
             self.ceiling, self.threshold = config.reward.ceiling, math.log(2)  # −log(1 − ½)
+        elif method.reward == "gated" and config.reward.gate == "soft":
+            self.threshold = None
         self.labels = self._labels()
         self._generator = torch.Generator(device).manual_seed(config.seed)
         self._probes = Probes(
-            {n: bank[subset(bank, config.probe_frames)] for n, bank in data.sources().items()}
+            {
+                name: bank[subset(bank, config.probe_frames)]
+                for name, bank in data.sources().items()
+            },
+            most=config.probe_frames,
         )
         self.follow(0.0)
 
@@ -173,7 +179,7 @@ class LearnedRunReward(RunReward):
         for i, rng in enumerate(self.generators()):
             rng.set_state(saved[f"generator.{i}"].cpu())
         self._generator.set_state(saved["probes"].cpu())
-        if "level" in saved and self.learned is not None:  # not in older checkpoints
+        if self.learned is not None:
             self.learned.level.copy_(saved["level"])
         for i, member in enumerate(self._model.networks if self._model else ()):
             for name, tensor in member.state_dict().items():
@@ -231,7 +237,8 @@ def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
 
 
 def _network(config: RunConfig, replay: Replay) -> NetworkConfig:
-    channels, height, width = replay.layout.frame_shape or (3, 64, 64)
+    assert replay.layout.frame_shape is not None, "a learned reward needs frames"
+    channels, height, width = replay.layout.frame_shape
     stacked = config.replay.frame_stack * channels
     return replace(config.reward.network, frame_channels=stacked, height=height, width=width)
 

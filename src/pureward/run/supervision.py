@@ -99,7 +99,7 @@ def _bank(episodes: list[Episode], config: RunConfig, env: BatchEnv) -> FrameBan
     return FrameBank(episodes, stack=config.replay.frame_stack, device=env.device)
 
 
-def subset(bank: FrameBank, most: int, seed: int = 0) -> torch.Tensor:
+def subset(bank: FrameBank, most: int) -> torch.Tensor:
     """Rows of a bank, all or so many drawn without replacement, always the same ones."""
-    order = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(bank), generator=torch.Generator().manual_seed(0))
     return order[:most].sort().values

@@ -108,9 +108,8 @@ class Truth:
         """Go on from where `tensors` were taken."""
         for name in ("episode_return", "finished_return", "finished_count"):
             getattr(self, f"_{name}").copy_(saved[name])
-        self._whole.copy_(saved.get("whole", torch.tensor(True)))  # older checkpoints have none
-        if "success/steps" in saved:  # not in checkpoints without a replay, or from before
+        self._whole.copy_(saved["whole"])
+        if "success/steps" in saved:  # not in checkpoints without a replay
             self._ever.copy_(saved["success/ever"])
             self._steps = int(saved["success/steps"])
-        if "success/kept" in saved:  # older checkpoints have no more than how many
             self._succeeded.copy_(saved["success/kept"])

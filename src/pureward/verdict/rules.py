@@ -113,7 +113,7 @@ def _hacked(n: Numbers) -> str | None:
     """A prediction is hacked where it promises what the truth does not keep."""
     if "reward_error" not in n or n.get("share_of_expert", 0.0) >= GOOD:
         return None
-    if n["reward_error"] < _parted(n):
+    if n["reward_error"] <= _parted(n):
         return None
     return (
         f"the reward promises {n['reward_error']:.1f} more an episode than the truth keeps"
@@ -136,7 +136,7 @@ def _starved(n: Numbers) -> str | None:
 def _unsteady(n: Numbers) -> str | None:
     """A policy that was as good as the expert and is no longer."""
     best = n.get("share_of_expert/best", 0.0)
-    if best < GOOD or n["share_of_expert"] >= GOOD * best:
+    if best < GOOD or n.get("share_of_expert", best) >= GOOD * best:
         return None
     since = n.get("success/failure/since", 0.0)
     forgot = (

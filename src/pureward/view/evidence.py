@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.stats import rankdata
 from torch import Tensor
 
 from pureward.data.episodes import Episode
@@ -166,10 +167,8 @@ def by_disagreement(judged: list[Judged]) -> list[int]:
 
 def _ranks(values: Tensor) -> Tensor:
     """Share of all values that each one exceeds, ties counted half."""
-    ordered = values.flatten().sort().values
-    below = torch.searchsorted(ordered, values.contiguous(), right=False)
-    within = torch.searchsorted(ordered, values.contiguous(), right=True)
-    return (below + within) / (2 * len(ordered))
+    ranks = rankdata(values.numpy(), axis=None).reshape(values.shape)
+    return torch.from_numpy((ranks - 0.5) / values.numel())
 
 
 def _strip(history: History, one: Judged, index: int) -> Strip:

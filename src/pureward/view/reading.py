@@ -8,6 +8,7 @@ import numpy as np
 
 from pureward.verdict import MOST, OVERFIT, PARTED
 from pureward.view.history import History
+from pureward.view.lines import Line
 
 _SOURCES = {
     "train": "{} of the frames it trains on",
@@ -22,9 +23,9 @@ _CALLED = {"reward hacked": ", which is delusion", "starved": ", which is starva
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How runs of one method ended: the last greedy evaluation, the mean over seeds."""
+    """How runs of one line ended: the last greedy evaluation, the mean over seeds."""
 
-    method: str
+    label: str
     seeds: int
     mean: float
     spread: float
@@ -34,8 +35,8 @@ class Ending:
     expert: float | None
 
     def told(self) -> str:
-        """The method, its return, and what share that is of the data's."""
-        return f"{self.method} at {self.told_return()}"
+        """The line, its return, and what share that is of the data's."""
+        return f"{self.label} at {self.told_return()}"
 
     def told_return(self) -> str:
         """The return, and what share it is of the data's: the expert's or the best annotated."""
@@ -43,8 +44,9 @@ class Ending:
         return f"{self.mean:.1f} ± {self.spread:.1f}{share}"
 
 
-def ending(runs: Sequence[History]) -> Ending | None:
+def ending(line: Line) -> Ending | None:
     """How runs that differ in their seed ended, or None if none has been evaluated."""
+    runs = line.runs
     last = [run.series("eval", "return")[-1:, 1] for run in runs]
     values = np.concatenate(last) if last else np.empty(0)
     if not len(values):
@@ -57,7 +59,7 @@ def ending(runs: Sequence[History]) -> Ending | None:
         spread = float(np.concatenate(within).max(initial=0.0))
     known = [run.expert for run in runs if run.expert is not None]
     return Ending(
-        method=runs[0].method,
+        label=line.label,
         seeds=len(values),
         mean=float(values.mean()),
         spread=spread,
@@ -66,8 +68,8 @@ def ending(runs: Sequence[History]) -> Ending | None:
     )
 
 
-def read_curves(ours: Sequence[History], others: Sequence[Sequence[History]]) -> list[str]:
-    """Compare a method with others, each given as its runs; whoever is ahead is said to be."""
+def read_curves(ours: Line, others: Sequence[Line]) -> list[str]:
+    """Compare a line with others of its task; whoever is ahead is said to be."""
     one = ending(ours)
     ends = [end for end in map(ending, others) if end]
     if one is None:
@@ -75,7 +77,7 @@ def read_curves(ours: Sequence[History], others: Sequence[Sequence[History]]) ->
     told = [f"In the end {'; '.join(end.told() for end in [one, *ends])}."]
     told += [_compared(one, end) for end in ends]
     fell = [end for end in [one, *ends] if end.best - end.mean > PARTED * abs(end.best)]
-    told += [f"{e.method} had been at {e.best:.1f} on its way and fell back." for e in fell]
+    told += [f"{e.label} had been at {e.best:.1f} on its way and fell back." for e in fell]
     if max(end.seeds for end in [one, *ends]) == 1:
         told.append(
             "One seed each: the interval is over episodes, and another seed may end elsewhere."
@@ -86,9 +88,9 @@ def read_curves(ours: Sequence[History], others: Sequence[Sequence[History]]) ->
 def _compared(one: Ending, other: Ending) -> str:
     ahead = one.mean - other.mean
     if abs(ahead) <= one.spread + other.spread:
-        return f"{one.method} and {other.method} are too close to call."
+        return f"{one.label} and {other.label} are too close to call."
     word = "ahead of" if ahead > 0 else "behind"
-    return f"{one.method} is {abs(ahead):.1f} {word} {other.method}."
+    return f"{one.label} is {abs(ahead):.1f} {word} {other.label}."
 
 
 def read_success(run: History) -> str:

@@ -116,7 +116,7 @@ def _table(runs: Sequence[History]) -> str:
     rows = [f"<tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>"]
     for run in runs:
         steps, seconds = trained_for(run)
-        end = ending([run])
+        end = ending(*lines([run]))
         cells = [
             *(f"<td>{escape(text)}</td>" for text in (run.path.name, run.task, run.method)),
             *(f'<td class="number">{number}</td>' for number in (f"{steps:,}", f"{seconds:.0f}")),
@@ -136,12 +136,15 @@ def _verdicts(runs: Sequence[History]) -> str:
 def _curves(kind: Positives, runs: Sequence[History]) -> Section:
     """Curves of all methods on one kind of data; the last of the table is set against others."""
     title, explained = _KINDS[kind]
-    found = sorted(lines(runs), key=lambda line: list(METHODS).index(line.method))
-    told = read_curves(found[-1].runs, [line.runs for line in found[:-1]])
+    told = []
+    for task in dict.fromkeys(run.task for run in runs):
+        own = lines([run for run in runs if run.task == task])
+        *others, ours = sorted(own, key=lambda line: list(METHODS).index(line.method))
+        told += read_curves(ours, others)
     if kind == "annotations":
         told += [read_error(run) for run in runs]
     parts = [f'<p class="read">{escape(explained)}</p>']
-    if any(map(ending, [[run] for run in runs])):  # else there is nothing to draw yet
+    if any(map(ending, lines(runs))):  # else there is nothing to draw yet
         parts.append(_picture(curves(runs), title))
     return Section(title=title, parts=[*parts, _paragraphs([" ".join(told)])])
 

@@ -17,7 +17,7 @@ from pureward.work.processes import LocalProcesses
 from pureward.work.training import Training
 
 
-def train_all(configs: Sequence[RunConfig], *, at_once: int = 2, threads: int = 1) -> None:
+def train_all(configs: Sequence[RunConfig], *, at_once: int = 2) -> None:
     """Train runs to their ends, some at a time; those that have ended are left alone.
 
     Runs that were stopped go on from their newest checkpoint. If one fails, or this process is
@@ -25,14 +25,13 @@ def train_all(configs: Sequence[RunConfig], *, at_once: int = 2, threads: int = 
 
     Args:
         configs: of the runs, each with its own directory; what they print goes to OUT/log.txt.
-        at_once: processes beside each other.
-        threads: of each process.
+        at_once: processes beside each other, of one thread each.
     """
     jobs = [Training(config=config) for config in configs]
     with ExitStack() as stack:
         bars = [stack.enter_context(_bar(config, at)) for at, config in enumerate(configs)]
         watcher = _Bars({job.out: bar for job, bar in zip(jobs, bars, strict=True)})
-        work_off(jobs, LocalProcesses(places=(None,) * at_once, threads=threads), watcher)
+        work_off(jobs, LocalProcesses(places=(None,) * at_once, threads=1), watcher)
 
 
 def _bar(config: RunConfig, position: int) -> tqdm:
@@ -65,7 +64,7 @@ class _Bars:
         if returns:
             bar.set_postfix_str(f"true return {returns[-1]:.1f}")
 
-    def put_off(self, job: Job) -> None:
+    def put_off(self, job: Job, room: int) -> None:
         self.bars[job.out].set_postfix_str("waits for memory")
 
     def wait_for(self, job: Job) -> bool:

@@ -117,8 +117,8 @@ class Watcher(Protocol):
         """A job is at work."""
         ...
 
-    def put_off(self, job: Job) -> None:
-        """A job found no memory beside the others and waits for one of them to end."""
+    def put_off(self, job: Job, room: int) -> None:
+        """A job found no memory beside the others and waits; so many are at work at once now."""
         ...
 
     def wait_for(self, job: Job) -> bool:
@@ -216,7 +216,7 @@ class _Fleet:
     def _put_off(self, job: Job) -> None:
         self.room = len(self.working)
         self.waiting.insert(0, job)
-        self.watcher.put_off(job)
+        self.watcher.put_off(job, self.room)
 
     def _settle(self, job: Job, state: State, said: str = "") -> None:
         ending = Ending(job=job, state=state, said=said)
