@@ -123,7 +123,7 @@ def test_success_must_be_held():
     assert not env.step(torch.zeros(2, 2)).success.any(), "a new episode starts from nothing"
 
 
-def test_held_success_is_saved_and_old_checkpoints_load():
+def test_held_success_is_saved():
     env = held_reach(3)
     for _ in range(2):
         env.step(torch.zeros(2, 2))
@@ -131,9 +131,6 @@ def test_held_success_is_saved_and_old_checkpoints_load():
     other = held_reach(3)
     other.load_state_dict(saved)
     assert other.step(torch.zeros(2, 2)).success.tolist() == [True, False]
-    old = {name: value for name, value in saved.items() if name not in ("held", "sensordata")}
-    other.load_state_dict(old)
-    assert other.step(torch.zeros(2, 2)).success.tolist() == [False, False]
 
 
 @pytest.mark.parametrize(
