@@ -86,18 +86,20 @@ def replace_whole(path: Path, outside: Path, chance: random.Random) -> str:
 
 def replace_kind(path: Path, outside: Path, chance: random.Random) -> str:
     """Put something else in the file's place: a link, a FIFO, a folder, nothing."""
-    name = chance.choice(("link", "dangling link", "own link", "fifo", "folder", "missing", "null"))
-    place = path
+    name = chance.choice(
+        ("link", "dangling link", "own link", "fifo", "folder", "missing", "zeros")
+    )
+    place, victim = path, outside / "secret"
     if chance.random() < 0.2 and name in ("link", "dangling link", "missing"):
         place = path.parent  # the folder it lies in
-    victim = outside / ("folder" if place != path else "secret")
-    if place == path:
+    if place.is_dir():
+        victim = outside / "folder"
+        shutil.copytree(place, victim)
+        shutil.rmtree(place)
+    else:
         shutil.copyfile(path, outside / "copy")
         victim = chance.choice((victim, outside / "copy"))
         path.unlink()
-    else:
-        shutil.copytree(place, victim)
-        shutil.rmtree(place)
     if name == "link":
         place.symlink_to(victim)
     elif name == "dangling link":
@@ -108,9 +110,9 @@ def replace_kind(path: Path, outside: Path, chance: random.Random) -> str:
         os.mkfifo(place)
     elif name == "folder":
         place.mkdir()
-    elif name == "null":
+    elif name == "zeros":
         place.symlink_to("/dev/zero")
-    return f"{place.name} replaced by: {name if name != 'null' else 'link to /dev/zero'}"
+    return f"{place.name} replaced by: {name}"
 
 
 ANY: tuple[Mutation, ...] = (flip_bits, cut, splice, replace_whole, replace_kind)
