@@ -19,7 +19,6 @@ from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory, kept_steps, step_name, step_of
 from pureward.types import Policy
 
-
 # Numbers in a state or an action; more are a damaged file's.
 _LARGEST_SIZE = 1_000_000
 
