@@ -150,7 +150,6 @@ def test_policies_of_a_lost_future_are_forgotten(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=400, checkpoint_every=240, snapshot_every=80))
     shutil.rmtree(run / "checkpoints/step-000000000400")  # as if killed before its last checkpoint
-    (run / "checkpoints/best.json").unlink()
     pureward.train(tiny(run, env_steps=320, checkpoint_every=240, snapshot_every=80), resume=True)
     steps = [int(path.stem.removeprefix("step-")) for path in snapshots(run)]
     assert steps == [0, 80, 160, 240, 320]
@@ -382,10 +381,12 @@ def test_a_good_enough_return_ends_the_run(tmp_path):
 def test_the_best_checkpoint_is_marked_with_a_score_of_its_own(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=360, evaluate_every=160, checkpoint_every=120))
-    best = json.loads((run / "checkpoints/best.json").read_text())
     evaluated = {row["step"]: row["return"] for row in read_metrics(run / "metrics.jsonl", "eval")}
     assert sorted(evaluated) == [160, 320, 360]
-    assert best == {"checkpoint": "step-000000000360", "score": evaluated[360]}
+    best = checkpoint.best(run / "checkpoints")
+    assert best is not None
+    assert best.name == "step-000000000360"
+    assert checkpoint.read(best).facts["evaluation"]["return"] == evaluated[360]
 
 
 def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
@@ -433,7 +434,7 @@ def test_settings_go_through_json():
         ({"task": "reach", "guided": 0.5}, "no script for task 'reach'"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),
         ({"budget_seconds": -1.0}, "budget_seconds must be at least 0, got -1.0"),
-        ({"stop_at_return": math.nan}, "stop_at_return must be a number, got nan"),
+        ({"stop_at_return": math.nan}, "stop_at_return must be a finite number, got nan"),
         ({"agent": D4PGConfig(target_period=10**20)}, "agent.target_period must lie within"),
     ],
 )
