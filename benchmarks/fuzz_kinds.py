@@ -186,6 +186,7 @@ def kinds() -> dict[str, Kind]:
     newest = {run: snapshots(run)[-1] for run in both}
     sets = {name: name / "data" for name in (FRAMES, STATES)} | {JPEG: JPEG}
     hdf5 = {name: folder / "main_data.hdf5" for name, folder in sets.items()}
+    facts = sorted((PLAIN / "checkpoints").glob("step-*/facts.json"))
     tensors = (change_header, change_tensors)
     folders = [PLAIN / name for name in ("checkpoints", "snapshots", "tensorboard", _NEWEST)]
     return {
@@ -196,11 +197,10 @@ def kinds() -> dict[str, Kind]:
         "metrics.jsonl, resumed": _kind(_resume, [PLAIN / "metrics.jsonl"], change_json),
         "lock": _kind(_lock, [PLAIN / "lock"]),
         "folders of a run": Kind(read=_resume, files=tuple(folders), mutations=(replace_kind,)),
-        "checkpoint facts": _kind(_resume, [PLAIN / _NEWEST / "facts.json"], change_json),
+        "checkpoint facts": _kind(_resume, facts, change_json),
         "checkpoint tensors": _kind(
             _resume, [run / _NEWEST / "state.safetensors" for run in both], *tensors, *tensors
         ),
-        "best checkpoint": _kind(_resume, [PLAIN / "checkpoints/best.json"], change_json),
         "snapshot": _kind(_policy, list(newest.values()), *tensors),
         "reward.json": _kind(_reward, [LEARNED / "reward/reward.json"], change_json),
         "reward tensors": _kind(_reward, [LEARNED / "reward/reward.safetensors"], *tensors),

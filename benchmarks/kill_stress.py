@@ -218,6 +218,8 @@ def contents(run: Path) -> dict[str, Any]:
             told[str(path.relative_to(run))] = digest(path)
     rows = read_metrics(run / "metrics.jsonl")
     told["metrics"] = [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    best = checkpoint.best(run / "checkpoints")
+    told["best checkpoint"] = best.name if best else None
     status = RunDirectory(run).read_status()
     return told | {"status": {k: v for k, v in status.items() if k != "made_with"}}
 
