@@ -498,3 +498,50 @@ def test_videos_are_filmed_on_request(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=40, videos=True))
     assert [path.name for path in (run / "videos").iterdir()] == ["step-000000000040.mp4"]
+
+
+def test_deleted_metrics_stop_a_live_run(tmp_path, monkeypatch):
+    """Else it would end as finished, and nobody could read what it measured."""
+    run, write, count = tmp_path / "run", checkpoint.write, iter(range(10**9))
+
+    def deletes(folder, *args):
+        path = write(folder, *args)
+        if next(count) == 2:
+            (run / "metrics.jsonl").unlink()
+        return path
+
+    monkeypatch.setattr(checkpoint, "write", deletes)
+    with pytest.raises(FileNotFoundError, match=r"metrics.jsonl was moved or deleted; bring it"):
+        pureward.train(tiny(run))
+    monkeypatch.undo()
+    assert pureward.train(tiny(run), resume=True).state == "finished"
+    assert metrics(run)[-1]["step"] == 800
+
+
+def test_the_best_checkpoint_survives_a_kill_right_after_it_was_written(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def kill(*_):
+        raise Killed
+
+    run = tmp_path / "run"
+    often = {"evaluate_every": 80, "keep_checkpoints": 1, "env_steps": 80}
+    monkeypatch.setattr(checkpoint, "prune", kill)
+    with pytest.raises(Killed):
+        pureward.train(tiny(run, **often, warmup_steps=0))
+    monkeypatch.undo()
+    pureward.train(tiny(run, **often, warmup_steps=0), resume=True)
+    assert checkpoint.best(run / "checkpoints") is not None
+
+
+def test_a_lock_that_leads_elsewhere_is_not_written_to(tmp_path, capsys):
+    victim, run = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("precious")
+    run.mkdir()
+    (run / "lock").symlink_to(victim)
+    with pytest.raises(SystemExit) as stop:
+        main(["expert", "reach", "--out", str(run), "--env-steps", "32"])
+    assert stop.value.code == 2
+    assert "lock is a link" in capsys.readouterr().err
+    assert victim.read_text() == "precious"

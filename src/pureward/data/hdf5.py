@@ -68,7 +68,7 @@ def _check_episodes(file: Path, root: h5py.File, episodes: int, steps: object) -
             )
         rewards = group["rewards"]
         found += len(rewards) if isinstance(rewards, h5py.Dataset) and rewards.shape else 0
-    inside = sum(_EPISODE.fullmatch(name) is not None for name in root)
+    inside = sum(_EPISODE.fullmatch(str(name)) is not None for name in root)
     if inside != episodes:
         raise InputError(f"it holds {inside} episodes, though {episodes} are announced; {FETCH}")
     if steps not in (None, found):
@@ -77,36 +77,31 @@ def _check_episodes(file: Path, root: h5py.File, episodes: int, steps: object) -
 
 def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
     """All datasets in a file, by path; refuses links and objects that have two paths."""
-    waiting, seen = [("", root)], {_address(root)}
+    waiting, seen = [("", root)], {hash(root)}  # h5py's hash is of the place in the file
     while waiting:
         path, group = waiting.pop()
         for name in group:
             where = f"{path}/{name}".lstrip("/")
-            if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 raise InputError(
                     f"{where} must be stored in the file itself, and it is a link to another "
                     "place; copy what it links to"
                 )
             part = group[name]
-            if _address(part) in seen:
+            if hash(part) in seen:
                 raise InputError(f"{where} must have one path only, and it has two; {FETCH}")
-            seen.add(_address(part))
+            seen.add(hash(part))
             if isinstance(part, h5py.Group):
                 waiting.append((where, part))
             elif isinstance(part, h5py.Dataset):
                 yield where, part
 
 
-def _address(part: h5py.HLObject) -> int:
-    return h5py.h5o.get_info(part.id).addr
-
-
 def _check_own(name: str, column: h5py.Dataset) -> None:
     """Refuse values that lie in other files."""
-    layout = column.id.get_create_plist()
     for is_elsewhere, kind in (
-        (layout.get_external_count() > 0, "external storage"),
-        (layout.get_layout() == h5py.h5d.VIRTUAL, "a virtual dataset"),
+        (column.external is not None, "external storage"),
+        (column.is_virtual, "a virtual dataset"),
     ):
         if is_elsewhere:
             raise InputError(

@@ -47,7 +47,7 @@ def check_jpegs(storage: MinariStorage, episode: int) -> None:
     if storage.FORMAT != "hdf5" or not storage.jpeg_encoding:
         return
     with h5py.File(storage.data_path / FILE, "r") as file:
-        group = file[f"episode_{episode}"]
+        group: Any = file[f"episode_{episode}"]
         for images, shape in (
             *_jpeg_columns(group["observations"], storage.observation_space),
             *_jpeg_columns(group["actions"], storage.action_space),

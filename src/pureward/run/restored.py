@@ -54,8 +54,15 @@ def check_tensors(
                 f"{wanted}, got {found}); restore the config.json it was written with, or delete "
                 "it to go on from an older one"
             )
-    rows = saved.tensors.get(f"{_REPLAY}rows")
-    allowed = _limits(learner, env, 0 if rows is None else int(rows))
+    count = f"{_REPLAY}rows"
+    _check_values(saved, {name: own for name, own in fresh.items() if name == count}, {})
+    rows = int(saved.tensors[count]) if count in fresh else 0
+    _check_values(saved, fresh, _limits(learner, env, rows))
+
+
+def _check_values(
+    saved: Checkpoint, fresh: Mapping[str, Tensor], allowed: Mapping[str, tuple[int, int]]
+) -> None:
     for name, own in fresh.items():
         wrong = tables.damage(saved.tensors[name], own, *allowed.get(name, ()))
         if wrong:
@@ -80,7 +87,7 @@ def _limits(learner: Learner, env: BatchEnv, rows: int) -> dict[str, tuple[int, 
         "learner/reward_meter/first_bad": (0, 0),
         "env/elapsed": (0, env.horizon - 1),
         "success/steps": (rows, rows),
-        "success/ever": (0, steps and rows * layout.worlds),
+        "success/ever": (0, rows * layout.worlds),
     }
 
 
