@@ -90,7 +90,8 @@ def replace_kind(path: Path, outside: Path, chance: random.Random) -> str:
         ("link", "dangling link", "own link", "fifo", "folder", "missing", "zeros")
     )
     place, victim = path, outside / "secret"
-    if chance.random() < 0.2 and name in ("link", "dangling link", "missing"):
+    within = path.parent.parent != Path()  # what the user names may be a link
+    if within and chance.random() < 0.2 and name in ("link", "dangling link", "missing"):
         place = path.parent  # the folder it lies in
     if place.is_dir():
         victim = outside / "folder"

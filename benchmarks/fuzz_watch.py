@@ -98,8 +98,9 @@ class Memory:
     def __init__(self, most_bytes: int) -> None:
         """Let allocations fail that go beyond twice the bound."""
         self.most = most_bytes
-        limit = _told("VmSize") + 2 * most_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        limit = _told("VmData") + 2 * most_bytes  # files that are mapped to be read do not count
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
     def begin(self) -> None:
         """Measure from now on."""

@@ -60,7 +60,7 @@ def test_every_change_of_a_run_is_counted_and_nothing_else(parts, tmp_path):
     ):
         writes(event, args)
     told = ["os.mkdir run", "open lock", "os.rename .partial--config.json", "os.remove facts.json"]
-    assert [name for name, _ in writes.seen] == [*told, "os.truncate descriptor"]
+    assert [name for name, _, _ in writes.seen] == [*told, "os.truncate descriptor"]
 
 
 @pytest.mark.parametrize(("torn", "size"), [(False, 100), (True, 60)])
@@ -74,21 +74,22 @@ def test_a_torn_kill_leaves_half_of_what_was_just_written(parts, tmp_path, monke
     writes("open", (str(file), "ab", WRITE))
     file.write_bytes(bytes(100))
     assert not killed
+    assert writes.seen == [("open file", True, True)]
     writes("os.rename", (str(file), str(file) + "-2", -1, -1))
     assert killed == [(os.getpid(), signal.SIGKILL)]
     assert (file.stat().st_size, old.stat().st_size) == (size, 50)
 
 
 def test_enough_kills_hit_every_write_once_and_then_tear_those_with_data(parts):
-    tearable = [False, True, False, True, True]
-    assert parts["kills"].planned(7, tearable) == [
-        *((at, False) for at in range(1, 6)),
+    events = [("", at != 3, at in (2, 4, 5)) for at in range(1, 6)]
+    assert parts["kills"].planned(6, events) == [
+        *((at, False) for at in (1, 2, 4, 5)),
         *((at, True) for at in (2, 5)),
     ]
 
 
 def test_few_kills_are_spread_over_all_writes(parts):
-    found = parts["kills"].planned(6, [at % 2 == 1 for at in range(100)])
+    found = parts["kills"].planned(6, [("", True, at % 2 == 1) for at in range(100)])
     assert found == [(1, False), (34, False), (67, False), (100, False), (2, True), (100, True)]
 
 
