@@ -178,10 +178,7 @@ class Worker:
         try:
             return self.pipe.recv()
         except EOFError:
-            self.process.join()
-            code = self.process.exitcode
-            self.process = None
-            return self._lost(name, number, f"DEFECT crash: exit code {code}")
+            return self._lost(name, number, f"DEFECT crash: exit code {self.stop()}")
 
     def _lost(self, name: str, number: int, outcome: str) -> dict[str, Any]:
         told = {"kind": name, "number": number, "damage": "?", "touched": []}
@@ -204,12 +201,15 @@ class Worker:
         numbers = told.rpartition(")")[2].split()
         return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
-    def stop(self) -> None:
-        """End the process."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.process = None
+    def stop(self) -> int | None:
+        """End the process; returns its exit code."""
+        if self.process is None:
+            return None
+        self.process.join(1.0 if self.pipe.poll() else 0.0)  # one that ends by itself has a code
+        self.process.kill()
+        self.process.join()
+        code, self.process = self.process.exitcode, None
+        return code
 
 
 def run_all(args: Args, scratch: Path, material: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@
 Files lie in a folder with two runs and three datasets, and all paths are relative to it.
 """
 
+import json
 import os
 import random
 from collections.abc import Callable
@@ -176,6 +177,18 @@ def _lock(file: Path) -> None:
         directory.in_use()
 
 
+def _fitting(mutation: Mutation) -> Mutation:
+    """The same damage, with the size of the tensors in facts.json made to fit."""
+
+    def damage(path: Path, outside: Path, chance: random.Random) -> str:
+        told, facts = mutation(path, outside, chance), path.with_name("facts.json")
+        known = json.loads(facts.read_text())
+        facts.write_text(json.dumps(known | {"bytes": path.stat().st_size}))
+        return told
+
+    return damage
+
+
 def _kind(read: Callable[[Path], Any], files: list[Path], *own: Mutation) -> Kind:
     return Kind(read=read, files=tuple(files), mutations=(*own, *own, *ANY))
 
@@ -188,6 +201,7 @@ def kinds() -> dict[str, Kind]:
     hdf5 = {name: folder / "main_data.hdf5" for name, folder in sets.items()}
     facts = sorted((PLAIN / "checkpoints").glob("step-*/facts.json"))
     tensors = (change_header, change_tensors)
+    fitting = tuple(map(_fitting, (*tensors, change_tensors, change_tensors)))
     folders = [PLAIN / name for name in ("checkpoints", "snapshots", "tensorboard", _NEWEST)]
     return {
         "config.json": _kind(_config, [run / "config.json" for run in both], change_json),
@@ -199,7 +213,7 @@ def kinds() -> dict[str, Kind]:
         "folders of a run": Kind(read=_resume, files=tuple(folders), mutations=(replace_kind,)),
         "checkpoint facts": _kind(_resume, facts, change_json),
         "checkpoint tensors": _kind(
-            _resume, [run / _NEWEST / "state.safetensors" for run in both], *tensors, *tensors
+            _resume, [run / _NEWEST / "state.safetensors" for run in both], *fitting
         ),
         "snapshot": _kind(_policy, list(newest.values()), *tensors),
         "reward.json": _kind(_reward, [LEARNED / "reward/reward.json"], change_json),

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 Mutation = Callable[[Path, Path, random.Random], str]
 
@@ -153,7 +155,7 @@ def _changed(value: Any, chance: random.Random) -> str:
     if how < 0.15 and isinstance(value, dict):
         value[f"{key}x"] = inner
         return f"{key}x added"
-    if how < 0.35 and type(inner) in (int, float):
+    if how < 0.35 and isinstance(inner, int | float):
         value[key] = chance.choice((inner + 1, inner - 1, -inner, inner * 1000, str(inner)))
     else:
         value[key] = chance.choice(_STRANGE)
@@ -174,9 +176,6 @@ def change_header(path: Path, outside: Path, chance: random.Random) -> str:
 
 def change_tensors(path: Path, outside: Path, chance: random.Random) -> str:
     """Fill a tensor with odd numbers, or change its shape or type, in a file that stays sound."""
-    from safetensors.numpy import load_file, save_file
-    from safetensors.torch import safe_open
-
     with safe_open(path, framework="np") as file:
         metadata = file.metadata()
     tensors = load_file(path)
