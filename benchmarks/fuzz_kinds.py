@@ -43,7 +43,7 @@ from pureward.view.eta import read_eta
 from pureward.view.history import read_histories
 from pureward.view.plot import curves
 from pureward.work.training import Training, wall_seconds
-from stress_run import INTERVAL, small_run
+from stress_run import INTERVAL, WORLDS, small_run
 
 LEARNED, PLAIN = Path("learned"), Path("plain")
 FRAMES, STATES, JPEG = Path("annotations"), Path("states"), Path("jpeg")
@@ -100,8 +100,9 @@ class Kind:
 
 
 def _resume(file: Path) -> None:
-    """Go on with a finished run, which restores its newest checkpoint and ends."""
-    pureward.train(settings(Path(file.parts[0])), resume=True)
+    """Restore the newest checkpoint of a run and go on for two steps of every world."""
+    config = settings(Path(file.parts[0]))
+    pureward.train(replace(config, env_steps=config.env_steps + 2 * WORLDS), resume=True)
 
 
 def _config(file: Path) -> None:

@@ -206,7 +206,7 @@ def _odd_array(tensors: dict[str, np.ndarray], name: str, chance: random.Random)
             array = chance.choice((array[..., None], array.reshape(-1)[:0], array.reshape(-1)[:1]))
         elif how == "type":
             array = array.astype(chance.choice((np.float64, np.int64, np.uint8, np.float16, bool)))
-    tensors[name] = np.ascontiguousarray(array)
+    tensors[name] = np.array(array, order="C")
     if how == "missing":
         del tensors[name]
     return f"{how} {number}" if how.startswith("value") else f"{how} {array.dtype} {array.shape}"
