@@ -67,6 +67,7 @@ def read_dataset(
         held_out: share of the episodes to hold out, where the dataset does not say itself.
     """
     folder = dataset_folder(path)
+    _check_arguments(images, frame_shape)
     metadata = _metadata(folder, Path(path))
     count = _count(folder, metadata)
     _check_files(folder, Path(path), metadata)
@@ -95,6 +96,17 @@ def read_dataset(
         lossy=storage.jpeg_encoding and stored_as_jpeg(storage.observation_space, keys),
         episodes=tuple(episodes),
     )
+
+
+def _check_arguments(images: Any, frame_shape: Any) -> None:
+    if not (images is None or isinstance(images, str | tuple | list)):
+        raise InputError(f"images must be a name or several, got {images!r}; try images='frames'")
+    if frame_shape is not None and not (
+        isinstance(frame_shape, tuple | list | torch.Size) and len(frame_shape) == 3
+    ):
+        raise InputError(
+            f"frame_shape must be (channels, height, width), got {frame_shape!r}; try (3, 64, 64)"
+        )
 
 
 def _parts(space: spaces.Space) -> dict[str, spaces.Space]:
