@@ -287,6 +287,8 @@ def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:
     agent = settings.get("agent", base.agent)
     changed: dict[str, Any] = {}
     if name == "fast":
+        view = replace(reward.network.view, flip=find_task(task).mirrors)
+        reward = replace(reward, network=replace(reward.network, view=view))
         settings["reward"] = replace(reward, **_FAST_REWARDS.get((task, method.reward), {}))
         changed = _FAST_AGENTS.get((task, method.reward), {})
     if method.reward == "imitation":
