@@ -25,7 +25,7 @@ from pureward.work.jobs import Ending, Job, work_off
 from pureward.work.processes import LocalProcesses
 from pureward.work.training import Training
 
-SEEDS = (200, 201, 202, 203, 204)
+SEEDS = tuple(range(200, 210))
 VIEW = "reward.network.view."
 CENTRE = {VIEW + "crop": 0.8, VIEW + "shift": 0.1}
 SHIFTS = {VIEW + "crop": 1.0, VIEW + "shift": 0.1}
@@ -47,14 +47,26 @@ PLAIN = {
     "reward.by_reward": 0.0,
     "reward.memory": 0,
     "agent.averaging": 0.0,
-    "reward.updates": 1,
 }
-IMITATION = {"reward.learning_rate": 3e-5}
+#: D's rate and updates, the same for every method of a task.
+PACE = {
+    "walker": {"reward.learning_rate": 3e-5, "reward.updates": 1},
+    "lift": {"reward.learning_rate": 1e-5, "reward.updates": 4},
+    "reach": {},
+}
+BBE = {"prior": "bbe:0.02:0.8"}
+SOFT = {"reward.gate": "soft"}
+SHARE = {"reward.level": "share"}
+EVEN = {"reward.even": True}
+AVERAGING = {"agent.averaging": 0.1}
+BY_REWARD = {"reward.by_reward": 1.0}
 TABLE_2 = {
     ("walker", "imitation"): "0.25",
     ("walker", "gated"): "0.5",
     ("lift", "imitation"): "0.5",
     ("lift", "gated"): "0.5",
+    ("reach", "imitation"): "0.5",
+    ("reach", "gated"): "0.5",
 }
 
 
@@ -67,9 +79,51 @@ class Row:
     seeds: int = 3
 
 
+def both(method: str, **named: dict[str, Any]) -> dict[str, Row]:
+    """A row a name, each with full-scale shifts."""
+    return {
+        f"{method}-{name}".replace("_", "-"): Row(method=method, changes=SHIFTS | changes)
+        for name, changes in named.items()
+    }
+
+
 ROWS: dict[str, dict[str, Row]] = {
-    "walker": {},
-    "lift": {},
+    "walker": {
+        "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
+        "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
+        "nn-pugail-spread": Row(method="nn-pugail", changes=SPREAD),
+        "gail-shift": Row(method="gail", changes=SHIFTS),
+        "gail-centre": Row(method="gail", changes=CENTRE),
+        "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),
+        "nn-purl-centre": Row(method="nn-purl", changes=CENTRE),
+        "pnrl-shift": Row(method="pnrl", changes=SHIFTS),
+        **both("nn-pugail", bbe=BBE, memory=MEMORY, bbe_memory=BBE | MEMORY, flip=FLIP),
+        **both("nn-pugail", even=EVEN, bbe_even=BBE | EVEN, bbe_even_memory=BBE | EVEN | MEMORY),
+        **both("nn-pugail", colourless=PLAIN_COLOURS),
+        **both("gail", memory=MEMORY, colourless=PLAIN_COLOURS),
+        **both("nn-purl", soft=SOFT, share=SHARE, memory=MEMORY, averaging=AVERAGING),
+        **both("nn-purl", by_reward=BY_REWARD),
+        "prl-shift": Row(method="prl", changes=SHIFTS, seeds=5),
+        "prl-shift-flip": Row(method="prl", changes=SHIFTS | FLIP, seeds=5),
+    },
+    "lift": {
+        "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
+        "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
+        "gail-shift": Row(method="gail", changes=SHIFTS),
+        **both("nn-pugail", bbe=BBE, memory=MEMORY, even=EVEN, bbe_even=BBE | EVEN),
+        **both("nn-pugail", colourless=PLAIN_COLOURS),
+        **both("gail", memory=MEMORY, colourless=PLAIN_COLOURS),
+        "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),
+        "pnrl-shift": Row(method="pnrl", changes=SHIFTS),
+        **both("nn-purl", soft=SOFT, share=SHARE, memory=MEMORY, averaging=AVERAGING),
+        "prl-shift": Row(method="prl", changes=SHIFTS),
+    },
+    "reach": {
+        **both("nn-pugail", shift={}, bbe=BBE, even=EVEN, bbe_even=BBE | EVEN),
+        "nn-pugail-centre-bbe": Row(method="nn-pugail", changes=CENTRE | BBE),
+        **both("gail", shift={}),
+        **both("nn-purl", shift={}),
+    },
 }
 
 
@@ -86,6 +140,10 @@ class Args:
     """Runs beside each other."""
     budget: float = 0.0
     """Seconds after which runs stop with a checkpoint; 0 sets no limit."""
+    data: Path = Path("datasets")
+    """Folder of TASK/demonstrations and TASK/annotations."""
+    seeds: int = 0
+    """Seeds of every row; 0 takes the row's own number."""
     out: Path = Path("runs/ablation")
     """Folder for the runs and the table."""
     device: str = "auto"
@@ -123,7 +181,7 @@ def training(args: Args, name: str, row: Row, seed: int) -> Training:
     """The run of a row on a seed."""
     method = method_named(row.method)
     assert method.positives is not None
-    data = {method.positives: f"datasets/{args.task}/{method.positives}"}
+    data = {method.positives: str(args.data / args.task / method.positives)}
     prior = TABLE_2.get((args.task, method.reward), "")
     if method.prior is None and prior:
         data["prior"] = prior
@@ -131,8 +189,7 @@ def training(args: Args, name: str, row: Row, seed: int) -> Training:
     config = preset(
         args.task, method=row.method, seed=seed, out=str(out), device=args.device, **data
     )
-    kind = IMITATION if method.reward == "imitation" else {}
-    config = with_settings(config, PLAIN | kind | row.changes)
+    config = with_settings(config, PLAIN | PACE[args.task] | row.changes)
     return Training(config=replace(config, env_steps=args.env_steps or config.env_steps))
 
 
@@ -155,6 +212,8 @@ def report(job: Training, name: str) -> dict[str, Any]:
         "seconds": [round(row["seconds"], 1) for row in evals],
         "late": round(sum(row["return"] for row in late) / len(late), 1) if late else None,
         "probes": [{k: round(v, 4) for k, v in row.items() if k != "kind"} for row in probes[::5]],
+        "train_steps": [row["step"] for row in trains],
+        "train_returns": [round(row.get("return", 0.0), 1) for row in trains],
         "reward": [round(row.get("reward/mean", 0.0), 4) for row in trains[::5]],
         "prior": [round(row.get("prior", 0.0), 4) for row in trains[::5]],
         "fit": [row for row in rows if row["kind"] == "fit"][-1:],
@@ -182,12 +241,11 @@ def main(args: Args) -> None:
     """Run what is left of the rows, write the table, print it."""
     rows = ROWS[args.task]
     chosen = {name: rows[name] for name in (args.rows or rows)}
-    most = max(row.seeds for row in chosen.values())
     jobs = {
         (name, seed): training(args, name, row, seed)
-        for seed in SEEDS[:most]
+        for seed in SEEDS
         for name, row in chosen.items()
-        if seed in SEEDS[: row.seeds]
+        if seed in SEEDS[: args.seeds or row.seeds]
     }
     ends = time.monotonic() + (args.budget or float("inf"))
     executor = LocalProcesses(places=(None,) * args.at_once, threads=1)
