@@ -8,7 +8,17 @@ import sys
 import pytest
 
 from pureward.errors import InputError
-from pureward.files import PARTIAL, whole_file, whole_folder
+from pureward.files import (
+    PARTIAL,
+    clear_leftovers,
+    is_held,
+    open_tensors,
+    read_file,
+    read_object,
+    whole_file,
+    whole_folder,
+    write_json,
+)
 
 _TOO_LARGE = """
 import resource, signal, sys
@@ -70,3 +80,72 @@ def test_what_a_killed_process_left_does_not_become_part_of_a_folder(tmp_path):
     with whole_folder(tmp_path / "data") as partial:
         (partial / "file").write_text("whole")
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["file"]
+
+
+def test_a_link_in_the_place_of_a_file_that_is_being_written_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / f"{PARTIAL}{os.getpid()}-status.json").symlink_to(victim)
+    (folder / "status.json").symlink_to(victim)
+    write_json(folder / "status.json", {"state": "running"})
+    assert victim.read_text() == "precious"
+    assert read_object(folder / "status.json") == {"state": "running"}
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("{}")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("link", "folder", "fifo"):
+        with pytest.raises(InputError, match=f"{name} must be a regular file"):
+            read_file(tmp_path / name)
+        with (
+            pytest.raises(InputError, match="must be a regular file"),
+            open_tensors(tmp_path / name),
+        ):
+            pass
+        assert read_object(tmp_path / name) == {}
+    assert not is_held(tmp_path / "fifo")
+    assert read_file(tmp_path / "file") == b"{}"
+
+
+def test_a_file_larger_than_it_may_be_is_refused_unread(tmp_path):
+    path = tmp_path / "config.json"
+    with path.open("wb") as file:
+        file.truncate(2**33)  # sparse: it takes no space
+    with pytest.raises(InputError, match="at most 4,194,304 bytes, and has 8,589,934,592"):
+        read_file(path)
+
+
+def test_numbers_that_json_has_not_are_not_written(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "status.json", {"return": float("inf")})
+    assert list(tmp_path.iterdir()) == []
+
+
+_WRITES = """
+import sys, time
+from pathlib import Path
+from pureward.files import whole_file
+with whole_file(Path(sys.argv[1])) as partial:
+    partial.write_text("half")
+    print("writing", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_leftovers_of_a_killed_process_are_cleared_and_work_of_a_live_one_is_not(tmp_path):
+    command = [sys.executable, "-c", _WRITES, str(tmp_path / "step-1.safetensors")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        clear_leftovers(tmp_path)
+        assert len(list(tmp_path.iterdir())) == 1
+        process.kill()
+        process.wait()
+    assert len(list(tmp_path.iterdir())) == 1
+    clear_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -32,7 +32,7 @@ from pureward.reward.discriminator import Discriminator
 from pureward.reward.learned import LearnedReward
 from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
-from pureward.reward.risk import Loss
+from pureward.reward.risk import Loss, check_loss
 
 # One in so many of the newest frames is offered to the memory: neighbours are near copies.
 _REMEMBERED = 8
@@ -95,6 +95,9 @@ class PurlConfig:
             raise InputError(
                 f"reward.by_reward is a share of the positives, got {self.by_reward}; try 0.5"
             )
+        if not 0 <= self.slack < float("inf"):
+            raise InputError(f"reward.slack must be finite and at least 0, got {self.slack}; try 0")
+        check_loss(self.loss)
         if self.level not in LEVELS:
             raise InputError(f"unknown reward.level {self.level!r}; choose from {LEVELS}")
         if self.refreshed < 0 or self.labels not in ("fresh", "cached"):

@@ -3,6 +3,7 @@
 
 import io
 import json
+import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -239,7 +240,7 @@ def test_missing_files_are_named(saved, tmp_path):
 
 def test_an_oversized_config_is_refused_unread(saved):
     (saved / "reward.json").write_text(" " * 70_000)
-    with pytest.raises(InputError, match="at most 65536 bytes"):
+    with pytest.raises(InputError, match="at most 65,536 bytes"):
         load_reward(saved)
 
 
@@ -322,3 +323,22 @@ def test_rewards_of_version_1_are_read_as_they_paid(kind):
     assert network.view == View.off()
     frames = torch.zeros(1, network.frame_channels, network.height, network.width).byte()
     assert reward(frames).isfinite().all()
+
+
+@pytest.mark.parametrize("folder", [None, 7, ["reward"]])
+def test_what_names_no_folder_is_refused(folder):
+    with pytest.raises(InputError, match="a saved reward is named by its folder, got"):
+        load_reward(folder)
+
+
+@pytest.mark.parametrize("name", ["reward.json", "reward.safetensors"])
+def test_a_fifo_is_not_waited_for_and_a_link_not_followed(saved, tmp_path, name):
+    path = saved / name
+    kept = path.rename(saved / "elsewhere")
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=name):
+        load_reward(saved)
+    path.unlink()
+    path.symlink_to(kept)
+    with pytest.raises(InputError, match=f"{name} must be a regular file"):
+        load_reward(saved)

@@ -2,13 +2,12 @@
 
 import json
 import os
-import shutil
 
 import pytest
 import torch
 
 from pureward.errors import InputError
-from pureward.files import PARTIAL
+from pureward.files import PARTIAL, clear_leftovers
 from pureward.run import checkpoint
 
 TENSORS = {"a/weight": torch.arange(6.0).view(2, 3).T, "count": torch.tensor(7)}
@@ -98,28 +97,57 @@ def test_a_step_that_cannot_be_written_again_stays_as_it_was(tmp_path, monkeypat
     assert checkpoint.read_newest(tmp_path).facts["try"] == 1
 
 
+def scored(step: int, score: float) -> dict:
+    return {"evaluation": {"return": score}, "evaluated_at": step}
+
+
 def test_pruning_keeps_the_newest_and_the_best(tmp_path):
     for step, score in ((1, 0.0), (2, 9.0), (3, 5.0), (4, 6.0), (5, 7.0)):
-        path = checkpoint.write(tmp_path, step, TENSORS, {})
-        checkpoint.mark_best(tmp_path, path, score)
+        checkpoint.write(tmp_path, step, TENSORS, scored(step, score))
     (tmp_path / f"{PARTIAL}step-6").mkdir()
     checkpoint.prune(tmp_path, keep=2)
     left = {int(path.name.split("-")[1]) for path in tmp_path.glob("step-*")}
     assert left == {2, 4, 5}
     assert checkpoint.best(tmp_path).name.endswith("2")
-    assert checkpoint.best_score(tmp_path) == 9.0
     assert not list(tmp_path.glob(f"{PARTIAL}*"))
-    shutil.rmtree(checkpoint.best(tmp_path))
+
+
+def test_the_best_is_known_from_the_moment_a_checkpoint_is_there(tmp_path):
+    """Nothing is written after it that a kill could prevent."""
+    checkpoint.write(tmp_path, 1, TENSORS, scored(1, 3.0))
+    best = checkpoint.write(tmp_path, 2, TENSORS, scored(2, 8.0))
+    assert checkpoint.best(tmp_path) == best
+    for step in (3, 4, 5):
+        checkpoint.write(tmp_path, step, TENSORS, scored(2, 8.0))  # of an earlier policy
+    checkpoint.prune(tmp_path, keep=1)
+    assert best.exists()
+
+
+@pytest.mark.parametrize("evaluation", [None, [], {}, {"return": "x"}, {"return": None}])
+def test_a_checkpoint_without_a_score_is_not_the_best(tmp_path, evaluation):
+    checkpoint.write(tmp_path, 1, TENSORS, {"evaluation": evaluation, "evaluated_at": 1})
     assert checkpoint.best(tmp_path) is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"score": "x", "checkpoint": 7}'])
-def test_a_damaged_mark_of_the_best_is_none(tmp_path, text):
-    path = checkpoint.write(tmp_path, 1, TENSORS, {})
-    (tmp_path / "best.json").write_text(text)
-    assert checkpoint.best(tmp_path) is None
-    checkpoint.mark_best(tmp_path, path, 3.0)
-    assert checkpoint.best(tmp_path) == path
+def test_a_step_that_was_moved_aside_when_the_process_was_killed_comes_back(tmp_path):
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
+    path.rename(tmp_path / f"{PARTIAL}old-{path.name}")
+    (tmp_path / f"{PARTIAL}{path.name}").mkdir()
+    clear_leftovers(tmp_path)
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 1
+
+
+def test_a_link_in_the_place_of_unfinished_work_is_not_followed(tmp_path):
+    folder, outside = tmp_path / "checkpoints", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (outside / "precious").write_text("kept")
+    (folder / f"{PARTIAL}step-000000000003").symlink_to(outside)
+    (folder / f"{PARTIAL}old-step-000000000003").symlink_to(outside)
+    checkpoint.write(folder, 3, TENSORS, {})
+    checkpoint.prune(folder, keep=1)
+    assert (outside / "precious").read_text() == "kept"
+    assert [path.name for path in folder.iterdir()] == ["step-000000000003"]
 
 
 def test_another_format_is_refused_in_a_sentence(tmp_path):

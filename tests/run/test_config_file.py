@@ -1,6 +1,7 @@
 """Settings on disk: what differs is told by name, and what cannot matter is not."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,3 +81,15 @@ def test_a_folder_or_a_file_in_the_place_of_another_is_told(tmp_path):
     (tmp_path / "file").write_text("no run")
     with pytest.raises(InputError, match="a run directory holds config.json, and .*file has none"):
         read_config(RunDirectory(tmp_path / "file"))
+
+
+def test_settings_that_are_a_fifo_or_too_large_are_refused(tmp_path):
+    run = RunDirectory(tmp_path)
+    os.mkfifo(run.config)
+    with pytest.raises(InputError, match=r"config.json must be the JSON .*a regular file"):
+        read_config(run)
+    run.config.unlink()
+    with run.config.open("wb") as file:
+        file.truncate(2**31)  # sparse
+    with pytest.raises(InputError, match="config.json must be the JSON .*at most"):
+        read_config(run)

@@ -1,14 +1,18 @@
 """The run directory and its log."""
 
 import errno
+import fcntl
 import json
+import math
+import os
+import stat
 import subprocess
 import sys
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from pureward.errors import InputError, InUseError
+from pureward.errors import InputError, InUseError, TrainingError
 from pureward.run.directory import RunDirectory
 from pureward.run.log import MetricsLog, read_metrics
 
@@ -138,3 +142,120 @@ def test_damaged_lines_and_values_of_metrics_are_left_out(tmp_path):
     first, second = read_metrics(path, "eval")
     assert first == {"kind": "eval", "step": 1, "return": 2.0}
     assert second["step"] == 2
+
+
+@pytest.mark.parametrize("name", ["lock", "metrics.jsonl", "config.json", "log.txt"])
+def test_a_file_that_leads_out_of_the_directory_is_refused(tmp_path, name):
+    victim, run = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("precious")
+    run.mkdir()
+    (run / name).symlink_to(victim)
+    with pytest.raises(InputError, match=f"itself, and .*{name} is a link"), RunDirectory(run):
+        pass
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "snapshots", "videos", "tensorboard", "reward", "probe"]
+)
+def test_a_folder_that_leads_out_of_the_directory_is_refused(tmp_path, name):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ".partial-mine").write_text("precious")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=f"itself, and .*{name} is a link"), RunDirectory(run):
+        pass
+    assert (tmp_path / "elsewhere" / ".partial-mine").exists()
+
+
+def test_the_directory_itself_may_be_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    with RunDirectory(tmp_path / "run") as directory:
+        directory.write_status("running")
+        directory.check_place()
+    assert RunDirectory(tmp_path / "disk").read_status() == {"state": "running"}
+
+
+def test_metrics_that_lead_elsewhere_are_not_cut(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "metrics.jsonl").symlink_to(victim)
+    with pytest.raises(InputError, match="must be a regular file"):
+        MetricsLog(tmp_path / "metrics.jsonl", tmp_path / "tensorboard")
+    with pytest.raises(InputError, match="must be a regular file"):
+        read_metrics(tmp_path / "metrics.jsonl")
+    assert victim.read_text() == "precious"
+
+
+def test_metrics_that_nobody_writes_to_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    for use in (read_metrics, lambda path: MetricsLog(path, tmp_path / "tensorboard")):
+        with pytest.raises(InputError, match="must be a regular file"):
+            use(tmp_path / "metrics.jsonl")
+
+
+@pytest.mark.parametrize("fate", ["deleted", "replaced"])
+def test_metrics_that_were_deleted_stop_the_log(tmp_path, fate):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsLog(path, tmp_path / "tensorboard") as log:
+        log.write("train", 10, {"loss": 0.5})
+        path.unlink()
+        if fate == "replaced":
+            path.touch()
+        with pytest.raises(FileNotFoundError, match="was moved or deleted; bring it back"):
+            log.write("train", 20, {"loss": 0.5})
+        with pytest.raises(FileNotFoundError, match="was moved or deleted; bring it back"):
+            log.offset()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_metric_that_is_not_finite_is_an_error_and_not_written(tmp_path, value):
+    path = tmp_path / "metrics.jsonl"
+    with (
+        MetricsLog(path, tmp_path / "tensorboard") as log,
+        pytest.raises(TrainingError, match=rf"error is {value} \(fit, step 0\)"),
+    ):
+        log.write("fit", 0, {"epoch": 1, "error": value})
+    assert path.read_bytes() == b""
+
+
+def test_a_deleted_lock_lets_nobody_in(tmp_path):
+    with RunDirectory(tmp_path) as directory:
+        (tmp_path / "lock").unlink()
+        assert RunDirectory(tmp_path).in_use()
+        with pytest.raises(InUseError, match="one process at a time"), RunDirectory(tmp_path):
+            pass
+        directory.check_place()
+    assert not RunDirectory(tmp_path).in_use()
+
+
+def test_where_folders_cannot_be_locked_a_deleted_lock_stops_the_run(tmp_path, monkeypatch):
+    """As on NFS, which locks nothing that is not open for writing."""
+    honest = fcntl.flock
+
+    def flock(descriptor, kind):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        honest(descriptor, kind)
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with RunDirectory(tmp_path) as directory:
+        directory.check_place()
+        with pytest.raises(InUseError, match="one process at a time"), RunDirectory(tmp_path):
+            pass
+        (tmp_path / "lock").unlink()
+        with pytest.raises(FileNotFoundError, match="lock was moved or deleted; bring it back"):
+            directory.check_place()
+
+
+def test_taking_a_directory_clears_what_a_killed_process_left(tmp_path):
+    left = [tmp_path / name / ".partial-7-x" for name in ("snapshots", "reward", "videos", ".")]
+    for path in left:
+        path.mkdir(parents=True)
+        (path / ".tmpabc").write_text("half")
+    (tmp_path / "snapshots" / "step-000000000001.safetensors").write_text("whole")
+    with RunDirectory(tmp_path):
+        assert not any(path.exists() for path in left)
+        assert (tmp_path / "snapshots" / "step-000000000001.safetensors").exists()

@@ -150,7 +150,6 @@ def test_policies_of_a_lost_future_are_forgotten(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=400, checkpoint_every=240, snapshot_every=80))
     shutil.rmtree(run / "checkpoints/step-000000000400")  # as if killed before its last checkpoint
-    (run / "checkpoints/best.json").unlink()
     pureward.train(tiny(run, env_steps=320, checkpoint_every=240, snapshot_every=80), resume=True)
     steps = [int(path.stem.removeprefix("step-")) for path in snapshots(run)]
     assert steps == [0, 80, 160, 240, 320]
@@ -382,10 +381,12 @@ def test_a_good_enough_return_ends_the_run(tmp_path):
 def test_the_best_checkpoint_is_marked_with_a_score_of_its_own(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=360, evaluate_every=160, checkpoint_every=120))
-    best = json.loads((run / "checkpoints/best.json").read_text())
     evaluated = {row["step"]: row["return"] for row in read_metrics(run / "metrics.jsonl", "eval")}
     assert sorted(evaluated) == [160, 320, 360]
-    assert best == {"checkpoint": "step-000000000360", "score": evaluated[360]}
+    best = checkpoint.best(run / "checkpoints")
+    assert best is not None
+    assert best.name == "step-000000000360"
+    assert checkpoint.read(best).facts["evaluation"]["return"] == evaluated[360]
 
 
 def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
@@ -433,7 +434,7 @@ def test_settings_go_through_json():
         ({"task": "reach", "guided": 0.5}, "no script for task 'reach'"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),
         ({"budget_seconds": -1.0}, "budget_seconds must be at least 0, got -1.0"),
-        ({"stop_at_return": math.nan}, "stop_at_return must be a number, got nan"),
+        ({"stop_at_return": math.nan}, "stop_at_return must be a finite number, got nan"),
         ({"agent": D4PGConfig(target_period=10**20)}, "agent.target_period must lie within"),
     ],
 )
@@ -497,3 +498,50 @@ def test_videos_are_filmed_on_request(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=40, videos=True))
     assert [path.name for path in (run / "videos").iterdir()] == ["step-000000000040.mp4"]
+
+
+def test_deleted_metrics_stop_a_live_run(tmp_path, monkeypatch):
+    """Else it would end as finished, and nobody could read what it measured."""
+    run, write, count = tmp_path / "run", checkpoint.write, iter(range(10**9))
+
+    def deletes(folder, *args):
+        path = write(folder, *args)
+        if next(count) == 2:
+            (run / "metrics.jsonl").unlink()
+        return path
+
+    monkeypatch.setattr(checkpoint, "write", deletes)
+    with pytest.raises(FileNotFoundError, match=r"metrics.jsonl was moved or deleted; bring it"):
+        pureward.train(tiny(run))
+    monkeypatch.undo()
+    assert pureward.train(tiny(run), resume=True).state == "finished"
+    assert metrics(run)[-1]["step"] == 800
+
+
+def test_the_best_checkpoint_survives_a_kill_right_after_it_was_written(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def kill(*_):
+        raise Killed
+
+    run = tmp_path / "run"
+    often = {"evaluate_every": 80, "keep_checkpoints": 1, "env_steps": 80}
+    monkeypatch.setattr(checkpoint, "prune", kill)
+    with pytest.raises(Killed):
+        pureward.train(tiny(run, **often, warmup_steps=0))
+    monkeypatch.undo()
+    pureward.train(tiny(run, **often, warmup_steps=0), resume=True)
+    assert checkpoint.best(run / "checkpoints") is not None
+
+
+def test_a_lock_that_leads_elsewhere_is_not_written_to(tmp_path, capsys):
+    victim, run = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("precious")
+    run.mkdir()
+    (run / "lock").symlink_to(victim)
+    with pytest.raises(SystemExit) as stop:
+        main(["expert", "reach", "--out", str(run), "--env-steps", "32"])
+    assert stop.value.code == 2
+    assert "lock is a link" in capsys.readouterr().err
+    assert victim.read_text() == "precious"

@@ -1,11 +1,13 @@
 """Policies on disk: what is no policy of the run, or not for this world, is refused."""
 
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from pureward.agent.d4pg import D4PG
 from pureward.errors import InputError
@@ -53,3 +55,41 @@ def test_weights_without_their_sizes_are_refused(run, sizes):
     save_file({"actor.weight": torch.zeros(2)}, kept, metadata=sizes)
     with pytest.raises(InputError, match="step-000000000640.safetensors cannot be read"):
         load_policy(run)
+
+
+@pytest.mark.parametrize("size", [-4, 0, 5, 10_000_000, 10**30])
+def test_declared_sizes_that_the_file_does_not_have_are_refused(run, size):
+    """Before anything of that size is made: 10,000,000 would take gigabytes."""
+    (kept,) = snapshots(run)
+    save_file(load_file(kept), kept, metadata={"state_size": str(size), "action_size": "2"})
+    with pytest.raises(InputError, match="does not fit the run's agent settings|must have sizes"):
+        load_policy(run)
+
+
+def test_settings_larger_than_the_file_are_refused_before_memory_is_claimed(run):
+    agent = replace(SMALL, actor_layers=(16_384,) * 500)
+    write_config(RunDirectory(run), replace(tiny(run), agent=agent))
+    with pytest.raises(InputError, match="does not fit the run's agent settings"):
+        load_policy(run)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_a_policy_acts_as_its_agent_did(tmp_path, normalise):
+    config = replace(tiny(tmp_path), agent=replace(SMALL, normalise=normalise))
+    agent = D4PG(config.agent, state_size=4, action_size=2)
+    agent.observe(torch.randn(100, 4) * 5 + 3)
+    write_config(RunDirectory(tmp_path), config)
+    write_snapshot(RunDirectory(tmp_path).snapshots, 1, agent)
+    state = torch.randn(5, 4)
+    assert torch.equal(load_policy(tmp_path).act(state), agent.act_well(state))
+
+
+def test_a_snapshot_that_is_a_fifo_or_a_link_is_refused(run, tmp_path):
+    (kept,) = snapshots(run)
+    kept.unlink()
+    os.mkfifo(kept)
+    with pytest.raises(InputError, match="must be a regular file"):
+        load_policy(run)
+    kept.unlink()
+    kept.symlink_to(tmp_path / "config.json")
+    assert snapshots(run) == []

@@ -14,6 +14,7 @@ from pureward.errors import InputError, TrainingError
 from pureward.purl import Purl
 from pureward.run import checkpoint, loop, supervision
 from pureward.run.collect import collect
+from pureward.run.directory import RunDirectory
 from pureward.run.log import read_metrics
 from pureward.run.stopping import StopSignal
 from pureward.tasks import TASKS
@@ -185,6 +186,11 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_p
         ({"reward": {"labels": "old"}}, "'fresh' or 'cached'"),
         ({"reward": {"by_reward": 1.5}}, "by_reward is a share of the positives, got 1.5"),
         ({"reward": {"by_reward": 0.5}}, "by_reward is for annotated episodes, and 'nn-pugail'"),
+        ({"reward": {"slack": -1.0}}, "reward.slack must be finite and at least 0, got -1.0"),
+        ({"reward": {"loss": "hinge"}}, "unknown loss 'hinge'"),
+        ({"prior": "1e-300"}, "prior '1e-300' must keep η at least 1e-06 from 0 and 1, got 1e-300"),
+        ({"prior": "linear:0.5:0.9999999999"}, "at least 1e-06 from 0 and 1"),
+        ({"prior": "bbe:1e-300:0.9"}, "at least 1e-06 from 0 and 1"),
         ({"reward": {"memory_share": 0.0}}, r"memory_share in \(0, 1\], got 20 and 0.0"),
     ],
 )
@@ -322,3 +328,77 @@ def test_an_estimated_prior_is_logged_with_its_interval(data, tmp_path):
     last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
     assert 0 < last["prior"] < 1
     assert last["prior/low"] <= last["prior/value"] <= last["prior/high"]
+
+
+@pytest.mark.parametrize("value", [-1, 10**6])
+@pytest.mark.parametrize("name", ["labels.filled", "labels.next", "memory.offered"])
+def test_damaged_scores_and_memory_are_refused(name, value, data, tmp_path):
+    if (name, value) == ("memory.offered", 10**6):
+        pytest.skip("as many may have been offered")
+    directory = RunDirectory(tmp_path / "run")
+    config = learned(directory.path, "nn-pugail", data, save_replay=True)
+    pureward.train(replace(config, env_steps=48))
+    saved = checkpoint.read_newest(directory.checkpoints)
+    saved.tensors[f"learner/remembered/{name}"].fill_(value)
+    with pytest.raises(InputError, match=f"is damaged .*{name} must lie in .*has {value}"):
+        loop._Run(config, directory, saved)
+
+
+def test_an_estimated_prior_is_kept_whole(data, tmp_path, monkeypatch):
+    """In float32 a resumed run would smooth on from another η."""
+    # So small a network separates nothing, and η would stay where it began.
+    monkeypatch.setattr("pureward.reward.estimated.ENOUGH_AUC", -1.0)
+    many = {"episodes": 2, "held_out": 5, "failures": 1}
+    collect("reach", data.parent / "run", tmp_path / "set", **many, frames=True, device="cpu")
+    config = learned(
+        tmp_path / "whole",
+        "nn-pugail",
+        tmp_path / "set",
+        prior="bbe",
+        save_replay=True,
+        worlds=6,
+        replay=ReplayConfig(capacity=600, frame_stack=2),
+        log_every=24,
+    )
+    pureward.train(config)
+    parts = replace(config, out=str(tmp_path / "parts"))
+    pureward.train(replace(parts, env_steps=54))
+    eta = weights(tmp_path / "parts")["learner/reward/prior/value"]
+    assert eta.dtype == torch.float64
+    pureward.train(parts, resume=True)
+    one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert float(one["learner/reward/prior/value"]) not in (0.5, 0.1)  # it was estimated
+    assert [n for n in one if not torch.equal(one[n], two[n])] == []
+
+
+def test_annotations_too_large_to_fit_stop_the_run(data, tmp_path, monkeypatch):
+    honest = supervision.read_dataset
+
+    def large(*args, **options):
+        dataset = honest(*args, **options)
+        episodes = [replace(e, rewards=e.rewards + 1e30) for e in dataset.episodes]
+        return replace(dataset, episodes=episodes)
+
+    monkeypatch.setattr(supervision, "read_dataset", large)
+    run = tmp_path / "run"
+    with pytest.raises(TrainingError, match=r"error is inf \(fit, step 0\)"):
+        pureward.train(learned(run, "prl", data))
+    assert "Infinity" not in (run / "metrics.jsonl").read_text()
+    monkeypatch.undo()
+    assert pureward.train(learned(run, "prl", data)).state == "finished"
+
+
+def test_a_run_that_fails_before_it_learns_does_not_block_a_corrected_one(
+    data, tmp_path, monkeypatch
+):
+    def refuse(self):
+        raise InputError("nothing can be learned")
+
+    monkeypatch.setattr(Purl, "discriminate", refuse)
+    run = tmp_path / "run"
+    with pytest.raises(InputError, match="nothing can be learned"):
+        pureward.train(learned(run, "nn-pugail", data))
+    assert json.loads((run / "status.json").read_text())["state"] == "failed"
+    monkeypatch.undo()
+    other = replace(REWARD, batch=5)
+    assert pureward.train(learned(run, "nn-pugail", data, reward=other)).state == "finished"

@@ -201,6 +201,7 @@ class Replay:
         """Go on from where `state_dict` was taken, in place, which captured graphs see."""
         self._host_rows = restore(self._tables, self.layout, saved)
         self._count_readable()
+        self._check_episodes()
 
     def _shelf(self) -> Tensor:
         """Where the arrival of each world's present episode lies."""
@@ -233,6 +234,23 @@ class Replay:
         kept_from = tables.begin[oldest * layout.worlds + self._world]
         first = torch.maximum(overwritten + short, kept_from)
         torch.cumsum(tables.rows - first, dim=0, out=self._sampler.readable)
+
+    def _check_episodes(self) -> None:
+        """Refuse restored tables that put a step into an episode that it is not part of."""
+        tables, worlds = self._tables, self.layout.worlds
+        steps = torch.arange(len(self), device=self.device)
+        newest, world = tables.rows - 1, steps % worlds
+        row = newest - (newest - steps // worlds) % self.layout.rows
+        readable = self._sampler.readable.diff(prepend=tables.rows.new_zeros(1))
+        ending = tables.ending[: len(self)]
+        inside = (tables.begin[ending] <= row) & (row <= tables.last[ending])
+        drawn = row >= (tables.rows - readable)[world]
+        wrong = (drawn & ~(inside & (ending % worlds == world))).any()
+        if len(self) and bool(wrong | (readable < 1).any()):
+            raise InputError(
+                "a saved replay's 'ending', 'begin' and 'last' contradict each other; "
+                "go on from an older checkpoint"
+            )
 
     def _check_size(self, memory: torch.device) -> None:
         needed = self.layout.worlds * max(1, self.config.frame_stack - 1)

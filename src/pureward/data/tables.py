@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.layout import Layout
-from pureward.errors import InputError
+from pureward.errors import LARGEST, InputError
 from pureward.types import Observation
 
 
@@ -83,10 +83,54 @@ def claim(layout: Layout, device: torch.device, *, frames_on_host: bool) -> Tabl
     )
 
 
+def limits(layout: Layout, rows: int) -> dict[str, tuple[int, int]]:
+    """Lowest and highest number of each table of places, after so many rows were recorded."""
+    return {
+        "ending": (0, layout.endings * layout.worlds - 1),
+        "begin": (0, rows),
+        "last": (-1, rows - 1),
+        "episode": (0, rows),
+    }
+
+
+def damage(saved: Tensor, own: Tensor, low: int = 0, high: int = LARGEST) -> str:
+    """What is wrong with a saved tensor, as the end of a sentence; nothing if it may be restored.
+
+    Args:
+        saved: to be copied to `own`.
+        own: of the kind that it must have.
+        low: least whole number it may hold.
+        high: largest.
+    """
+    both_float = saved.is_floating_point() and own.is_floating_point()
+    if not both_float and saved.dtype != own.dtype:
+        return f"must be {own.dtype}, is {saved.dtype}"
+    if both_float:
+        return "" if saved.isfinite().all() else "holds NaN or infinity"
+    if saved.dtype != torch.int64 or not saved.numel():
+        return ""
+    least, most = (int(value) for value in saved.aminmax())
+    if low <= least and most <= high:
+        return ""
+    return f"must lie in [{low}, {high}], has {least if least < low else most}"
+
+
 def restore(tables: Tables, layout: Layout, saved: Mapping[str, Tensor]) -> int:
-    """Copy saved tables back in place; returns how many rows were ever recorded."""
+    """Check saved tables and copy them back in place; returns how many rows were ever recorded."""
+    _check(saved, {"rows": tables.rows}, {})
     rows = int(saved["rows"])
     places = tables.held(min(rows, layout.rows) * layout.worlds)
+    _check(saved, places, limits(layout, rows))
+    for name, place in places.items():
+        place.copy_(saved[name])
+    return rows
+
+
+def _check(
+    saved: Mapping[str, Tensor],
+    places: Mapping[str, Tensor],
+    allowed: Mapping[str, tuple[int, int]],
+) -> None:
     for name, place in places.items():
         found = tuple(saved[name].shape) if name in saved else None
         if found != tuple(place.shape):
@@ -94,9 +138,9 @@ def restore(tables: Tables, layout: Layout, saved: Mapping[str, Tensor]) -> int:
                 f"a saved replay's {name!r} must have shape {tuple(place.shape)}, got {found}; "
                 "use the capacity, worlds, task and cameras it was saved with"
             )
-    for name, place in places.items():
-        place.copy_(saved[name])
-    return rows
+        wrong = damage(saved[name], place, *allowed.get(name, ()))
+        if wrong:
+            raise InputError(f"a saved replay's {name!r} {wrong}; go on from an older checkpoint")
 
 
 def _claim_frames(layout: Layout, device: torch.device, on_host: bool) -> Tensor | None:

@@ -15,7 +15,7 @@ from pureward.reward.engine import Arithmetic, logits, random_logits, resolved, 
 from pureward.reward.failures import nnpnu
 from pureward.reward.network import NetworkConfig, check_stored, seeded_network
 from pureward.reward.optimizer import adam, trained_tensors
-from pureward.reward.risk import Loss, Risk, RiskFunction, nnpu
+from pureward.reward.risk import Loss, Risk, RiskFunction, check_loss, nnpu
 from pureward.reward.scoring import in_batches
 from pureward.reward.variational import mixed_frames, vpu
 
@@ -63,6 +63,11 @@ class DiscriminatorConfig:
                 f"learning_rate must lie inside (0, 1), got {self.learning_rate}; try 1e-5"
             )
         checked_prior(self.prior)
+        check_loss(self.loss)
+        if not 0 <= self.slack < float("inf"):
+            raise InputError(f"slack must be finite and at least 0, got {self.slack}; try 0")
+        if not 0 < self.step_back <= 1:
+            raise InputError(f"step_back must lie in (0, 1], got {self.step_back}; try 1")
 
 
 class Discriminator:

@@ -13,11 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import whole_file, write_json, write_tensors
+from pureward.files import (
+    open_regular,
+    open_tensors,
+    read_file,
+    shapes_in,
+    whole_file,
+    write_json,
+    write_tensors,
+)
 from pureward.reward.engine import Arithmetic, usable_device
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
@@ -64,6 +72,11 @@ def load_reward(
         batch_size: frames a pass.
         arithmetic: "auto" for the fastest the device has.
     """
+    if not isinstance(directory, str | os.PathLike):
+        raise InputError(
+            f"a saved reward is named by its folder, got {directory!r}; "
+            "pass a run directory or the folder that save_reward wrote"
+        )
     place = usable_device(device)
     folder = _reward_folder(Path(directory))
     spec = _read_spec(folder / CONFIG_FILE)
@@ -96,9 +109,11 @@ def _parts(reward: LearnedReward) -> dict[str, ResidualCNN]:
 
 
 def _reward_folder(directory: Path) -> Path:
-    for folder in (directory, directory / "reward"):
-        if (folder / CONFIG_FILE).is_file():
-            return folder
+    inside = directory / "reward"
+    if (directory / CONFIG_FILE).is_file():
+        return directory
+    if (inside / CONFIG_FILE).is_file() and not inside.is_symlink():
+        return inside
     raise InputError(
         f"a saved reward is a folder with {CONFIG_FILE}, found none in {directory}; "
         "pass a run directory or the folder that save_reward wrote"
@@ -107,10 +122,9 @@ def _reward_folder(directory: Path) -> Path:
 
 def _read_spec(path: Path) -> RewardSpec:
     """Read the JSON, accepting this format's keys and types and nothing else."""
-    if path.stat().st_size > MAX_CONFIG_BYTES:
-        raise InputError(f"{path} must be at most {MAX_CONFIG_BYTES} bytes; it is no reward.json")
+    text = read_file(path, MAX_CONFIG_BYTES)
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} must be JSON, but does not parse ({error}); save it again"
@@ -175,7 +189,7 @@ def _expected_shapes(spec: RewardSpec) -> dict[str, tuple[int, ...]]:
 def _read_weights(path: Path, expected: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"{path} is missing; copy the whole folder of the saved reward")
-    with path.open("rb") as file:
+    with open(path, "rb", opener=open_regular) as file:
         start = file.read(4)
     if start[:1] == b"\x80" or start == b"PK\x03\x04":
         raise InputError(
@@ -183,9 +197,8 @@ def _read_weights(path: Path, expected: dict[str, tuple[int, ...]]) -> dict[str,
             "unpickles, save the weights with save_reward"
         )
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            found = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
-            _check_shapes(path, found, expected)
+        with open_tensors(path) as file:
+            _check_shapes(path, shapes_in(file), expected)
             weights = {key: file.get_tensor(key) for key in expected}
     except (SafetensorError, OSError) as error:
         raise InputError(

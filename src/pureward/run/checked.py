@@ -48,9 +48,11 @@ def _default(each: Field) -> Any:
 
 
 def _check_numbers(name: str, value: Any) -> None:
-    """Refuse numbers that are none, and such as no tensor can have rows."""
+    """Refuse NaN, infinity, and whole numbers too large for the length of a tensor."""
     for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, float) and math.isnan(number):
-            raise InputError(f"{name} must be a number, got nan; leave it out for the preset's")
+        if isinstance(number, float) and not math.isfinite(number):
+            raise InputError(
+                f"{name} must be a finite number, got {number}; leave it out for the preset's"
+            )
         if isinstance(number, int) and abs(number) >= LARGEST:
             raise InputError(f"{name} must lie within ±2^53, got {number}; lower it")

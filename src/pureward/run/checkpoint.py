@@ -9,29 +9,47 @@ Nothing in it can execute code.
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import PARTIAL, read_object, whole_folder, write_json, write_tensors
+from pureward.files import (
+    clear_leftovers,
+    open_tensors,
+    read_object,
+    shapes_in,
+    whole_folder,
+    write_json,
+    write_tensors,
+)
 from pureward.run.directory import kept_steps, step_name
 
 FORMAT = 1
 
-_TENSORS, _FACTS, _BEST = "state.safetensors", "facts.json", "best.json"
+_TENSORS, _FACTS = "state.safetensors", "facts.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """What was read back."""
+    """What was read back; tensors are read when they are asked for."""
 
     path: Path
-    tensors: dict[str, Tensor]
     facts: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    """Of the tensors, from the header of their file."""
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name."""
+        try:
+            with open_tensors(self.path / _TENSORS) as file:
+                return {name: file.get_tensor(name) for name in self.shapes}
+        except SafetensorError as error:
+            raise _unreadable(self.path, error) from error
 
 
 def write(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
@@ -61,29 +79,35 @@ def read(path: Path) -> Checkpoint:
             "use the version of pureward that wrote it"
         )
     try:
-        return Checkpoint(path=path, tensors=load_file(path / _TENSORS), facts=facts)
+        with open_tensors(path / _TENSORS) as file:
+            return Checkpoint(path=path, facts=facts, shapes=shapes_in(file))
     except SafetensorError as error:
-        raise InputError(
-            f"checkpoint {path} cannot be read ({error}); delete it to go on from an older one"
-        ) from error
+        raise _unreadable(path, error) from error
 
 
-def mark_best(folder: Path, path: Path, score: float) -> None:
-    """Remember the checkpoint with the best score, which pruning then spares."""
-    if score >= best_score(folder):
-        write_json(folder / _BEST, {"checkpoint": path.name, "score": score})
-
-
-def best_score(folder: Path) -> float:
-    """Score of the best checkpoint so far; minus infinity before the first."""
-    score = read_object(folder / _BEST).get("score")
-    return score if isinstance(score, float) else float("-inf")
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"checkpoint {path} cannot be read ({error}); delete it to go on from an older one"
+    )
 
 
 def best(folder: Path) -> Path | None:
-    """The checkpoint with the best score, if one was marked and is still there."""
-    name = read_object(folder / _BEST).get("checkpoint")
-    return folder / name if isinstance(name, str) and (folder / name).exists() else None
+    """The complete checkpoint with the highest return of its own; the newest of several equal.
+
+    Derived from the checkpoints themselves, so that no kill can lose it.
+    """
+    scored = [(score, path) for path in _complete(folder) if (score := _score(path)) is not None]
+    return max(scored)[1] if scored else None
+
+
+def _score(path: Path) -> float | None:
+    """Return of the policy in a checkpoint; None if the last evaluation was of an earlier one."""
+    facts = read_object(path / _FACTS)
+    evaluation = facts.get("evaluation")
+    if not isinstance(evaluation, dict) or facts.get("evaluated_at") != facts.get("step"):
+        return None
+    score = evaluation.get("return")
+    return score if isinstance(score, int | float) and score == score else None
 
 
 def prune(folder: Path, keep: int) -> None:
@@ -92,15 +116,14 @@ def prune(folder: Path, keep: int) -> None:
     for path in sorted(_complete(folder))[:-keep]:
         if path != spared:
             shutil.rmtree(path)
-    for path in folder.glob(f"{PARTIAL}*"):
-        shutil.rmtree(path, ignore_errors=True)
+    clear_leftovers(folder)
 
 
 def _complete(folder: Path) -> Iterable[Path]:
     """Checkpoints whose two files are there in full."""
     for path in kept_steps(folder):
         tensors, size = path / _TENSORS, read_object(path / _FACTS).get("bytes")
-        if tensors.is_file() and tensors.stat().st_size == size:
+        if tensors.is_file() and not tensors.is_symlink() and tensors.stat().st_size == size:
             yield path
 
 

@@ -17,6 +17,9 @@ from pureward.run.checked import put_right
 from pureward.tasks import find_task
 from pureward.tasks.scripted import check_scripted
 
+# In float32 a share nearer to 0 or 1 may become either.
+_SMALLEST_PRIOR = 1e-6
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
@@ -149,6 +152,13 @@ class RunConfig:
                 f"prior {self.prior!r} follows the task's own return, which a learned reward must "
                 "not see; use linear:START:END or bbe"
             )
+        for name in ("value", "start", "end", "floor", "ceiling"):
+            eta = getattr(chosen.prior, name, 0.5)
+            if not _SMALLEST_PRIOR <= eta <= 1 - _SMALLEST_PRIOR:
+                raise InputError(
+                    f"prior {self.prior!r} must keep η at least {_SMALLEST_PRIOR:g} from 0 and 1, "
+                    f"got {eta:g}; D computes in float32, try 0.5"
+                )
         if self.reward.by_reward and not method.needs_annotations:
             raise InputError(
                 f"reward.by_reward is for annotated episodes, and {self.method!r} must not look "

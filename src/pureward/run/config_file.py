@@ -10,7 +10,7 @@ from operator import getitem
 from typing import Any, TypeVar
 
 from pureward.errors import InputError
-from pureward.files import write_json
+from pureward.files import read_file, write_json
 from pureward.run.checked import is_like
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory
@@ -76,19 +76,22 @@ def read_config(directory: RunDirectory) -> RunConfig:
 
 def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
     """What is understood of the JSON that a run in a directory wrote about its settings."""
+    directory.check_links()
     try:
-        return understood(json.loads(directory.config.read_text()))
+        settings = json.loads(read_file(directory.config))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
             f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error
-    except InputError as error:
-        raise InputError(f"{directory.config} cannot be read: {error}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{directory.config} must be the JSON that the run wrote, and cannot be read "
             f"({error}); restore it or choose another run"
         ) from error
+    try:
+        return understood(settings)
+    except InputError as error:
+        raise InputError(f"{directory.config} cannot be read: {error}") from error
 
 
 def write_config(directory: RunDirectory, config: RunConfig) -> None:

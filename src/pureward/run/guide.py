@@ -39,6 +39,10 @@ class Guide:
         """What changes and has to be saved, by name."""
         return {"handover": self.handover, **self._script.tensors()}
 
+    def limits(self) -> Mapping[str, tuple[int, int]]:
+        """Lowest and highest number of what is saved, by name."""
+        return {"handover": (0, self._latest - 1), "move": (0, self._script.last_move)}
+
     def _draw(self) -> Tensor:
         """Control steps into an episode at which each world's policy takes over."""
         return torch.randint(

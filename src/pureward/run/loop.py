@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from pureward.env import BatchEnv, make
@@ -25,6 +26,7 @@ from pureward.run.learner import Learner
 from pureward.run.log import MetricsLog, read_metrics
 from pureward.run.machine import made_with
 from pureward.run.policy import write_snapshot
+from pureward.run.restored import check_tensors, read_progress
 from pureward.run.stopping import StopSignal
 from pureward.run.stopwatch import Stopwatch
 from pureward.run.supervision import check_supervision
@@ -56,6 +58,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
         )
     with RunDirectory(Path(config.out)) as directory, StopSignal() as stop:
         saved = _open(directory, config, resume)
+        run: _Run | None = None
         try:
             check_supervision(config)
             run = _Run(config, directory, saved)
@@ -63,11 +66,12 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
             return run.to_the_end(stop)
         except BaseException as error:
             refused = isinstance(error, InputError)
-            with suppress(OSError):  # a full disk must not hide what went wrong
+            learned = resume or (run is not None and run.learner.updates > 0)
+            with suppress(OSError, InputError):  # a full disk must not hide what went wrong
                 if not (resume and refused):  # a run that is not gone on with stands as it stood
                     directory.write_status("failed", error=f"{type(error).__name__}: {error}")
-                if refused and not directory.checkpoints.exists():
-                    directory.config.unlink()  # nothing has begun: the next try may differ
+                if not learned and isinstance(error, Exception) and not isinstance(error, OSError):
+                    directory.forget()  # so that a corrected command may begin here
             raise
 
 
@@ -77,9 +81,11 @@ def _open(directory: RunDirectory, config: RunConfig, resume: bool) -> checkpoin
         return None
     directory.checkpoints.mkdir(exist_ok=True)
     saved = checkpoint.read_newest(directory.checkpoints)
-    rows = read_metrics(directory.metrics) if directory.metrics.exists() else []
-    measured = max((row["step"] for row in rows), default=0)
-    if saved is None and measured:  # beginning anew would delete what was measured
+    kept = saved is None and directory.metrics.exists()
+    measured = (
+        max((row["step"] for row in read_metrics(directory.metrics)), default=0) if kept else 0
+    )
+    if measured:  # beginning anew would delete what was measured
         raise InputError(
             f"{directory.path} has measured up to step {measured:,} and holds no complete "
             "checkpoint to go on from; bring its checkpoints back or choose another directory"
@@ -225,7 +231,7 @@ class _Run:
                 bar.set_postfix(error=done.fitting_error, held_out=done.held_out_error)
                 held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
                 values = {"member": done.member, "epoch": done.epoch, "error": done.fitting_error}
-                self.log.write("fit", 0, values | held_out)
+                self._write("fit", values | held_out)
                 if stop.asked:
                     raise _StoppedError
 
@@ -243,7 +249,7 @@ class _Run:
         solved = self.truth.solved_frames(self.learner.replay, self.config.probe_frames)
         found = self.learner.reward.probe(solved)
         if found:
-            self.log.write("probe", self.env_steps, found | {"seconds": self.clock.read()})
+            self._write("probe", found | {"seconds": self.clock.read()})
 
     def _log(self) -> None:
         values = self.learner.read_metrics()
@@ -251,7 +257,11 @@ class _Run:
         values |= self.truth.read()
         values["updates"] = self.learner.updates
         values["seconds"] = self.clock.read()
-        self.log.write("train", self.env_steps, values)
+        self._write("train", values)
+
+    def _write(self, kind: str, values: dict[str, float]) -> None:
+        self.directory.check_place()
+        self.log.write(kind, self.env_steps, values)
 
     def _evaluate(self, bar: tqdm) -> None:
         greedy, seconds = self.learner.agent.act_well, self.clock.read()
@@ -268,7 +278,7 @@ class _Run:
             self.evaluation |= result.reward_error(learned.zero)
         self.evaluated_at = self.env_steps
         values = self.evaluation | {"updates": self.learner.updates, "seconds": seconds}
-        self.log.write("eval", self.env_steps, values)
+        self._write("eval", values)
         bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
         if self.config.videos:
             self.directory.check_place()
@@ -295,11 +305,6 @@ class _Run:
         self.directory.check_place()
         self.learner.check()
         self.env.check()
-        tensors = {
-            **checkpoint.flattened("learner", self.learner.state_dict()),
-            **checkpoint.flattened("env", self.env.state_dict()),
-            **self.truth.tensors(with_replay=self.config.save_replay),
-        }
         facts = {
             "control_steps": self.control_steps,
             "seconds": self.clock.read(),
@@ -308,11 +313,17 @@ class _Run:
             "metrics_bytes": self.log.offset(),
         }
         folder = self.directory.checkpoints
-        path = checkpoint.write(folder, self.env_steps, tensors, facts)
+        checkpoint.write(folder, self.env_steps, self._tensors(), facts)
         self.learner.reward.save(self.directory.reward)
-        if self.evaluated_at == self.env_steps:  # else the score is an earlier policy's
-            checkpoint.mark_best(folder, path, self.evaluation["return"])
         checkpoint.prune(folder, self.config.keep_checkpoints)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """All tensors of a checkpoint, by name."""
+        return {
+            **checkpoint.flattened("learner", self.learner.state_dict()),
+            **checkpoint.flattened("env", self.env.state_dict()),
+            **self.truth.tensors(with_replay=self.config.save_replay),
+        }
 
     def _forget_the_future(self) -> None:
         """Delete policies and films from after the checkpoint: this run will not have made them."""
@@ -323,18 +334,13 @@ class _Run:
 
     def _restore(self, saved: checkpoint.Checkpoint) -> int:
         """Go on from a checkpoint; returns the size that the metrics had there."""
-        tensors, facts = saved.tensors, saved.facts
+        check_tensors(saved, self._tensors(), self.learner, self.env)
+        tensors = saved.tensors
         try:
+            done = read_progress(saved, self.config.worlds)
             self.learner.load_state_dict(checkpoint.under("learner", tensors))
             self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
             self.truth.load_tensors(tensors)
-            self.control_steps = int(facts["control_steps"])
-            self.clock.set(float(facts["seconds"]))
-            self.evaluation = dict(facts["evaluation"])
-            self.evaluated_at = int(facts["evaluated_at"])
-            measured = int(facts["metrics_bytes"])
-            if self.env_steps != facts["step"] or measured < 0:
-                raise ValueError("its facts.json contradicts itself")
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
                 raise
@@ -342,5 +348,8 @@ class _Run:
                 f"checkpoint {saved.path} does not fit the run's settings ({error}); restore the "
                 "config.json it was written with, or delete it to go on from an older one"
             ) from error
+        self.control_steps, self.evaluated_at = done.control_steps, done.evaluated_at
+        self.evaluation = done.evaluation
+        self.clock.set(done.seconds)
         self._forget_the_future()
-        return measured
+        return done.metrics_bytes

@@ -5,16 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
+from pureward.agent.config import D4PGConfig
 from pureward.agent.d4pg import D4PG
+from pureward.agent.network import Actor
+from pureward.agent.normaliser import Normaliser
 from pureward.errors import InputError
-from pureward.files import whole_file, write_tensors
+from pureward.files import open_tensors, shapes_in, whole_file, write_tensors
 from pureward.run.config import RunConfig
 from pureward.run.config_file import read_config
 from pureward.run.directory import RunDirectory, kept_steps, step_name, step_of
 from pureward.types import Policy
+
+# Numbers in a state or an action; more are a damaged file's.
+_LARGEST_SIZE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,50 +62,73 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
             f"choose one of {run}/snapshots"
         )
     try:
-        with safe_open(path, framework="pt") as file:
+        with open_tensors(path) as file:
             sizes = [int(file.metadata()[name]) for name in ("state_size", "action_size")]
+            _check_shapes(path, shapes_in(file), config.agent, sizes)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except InputError:
+        raise
     except (SafetensorError, OSError, TypeError, KeyError, ValueError) as error:
         raise InputError(
             f"policy {path} cannot be read ({error}); choose another of {run}/snapshots"
         ) from error
-    agent = D4PG(config.agent, state_size=sizes[0], action_size=sizes[1], device=device)
-    _load(agent, tensors, path)
-    act = _on_its_states(agent, path)
+    network = _network(config.agent, sizes)
+    network.load_state_dict(tensors)
+    act = _on_its_states(network.to(device), sizes[0], path)
     return SavedPolicy(config=config, env_steps=env_steps, act=act)
 
 
-def _on_its_states(agent: D4PG, path: Path) -> Policy:
-    """The agent's actions, in a world whose states are those it has learned on."""
-
-    def act(state: Tensor) -> Tensor:
-        if state.shape[-1] != agent.state_size:
+def _check_shapes(
+    path: Path, found: dict[str, tuple[int, ...]], config: D4PGConfig, sizes: list[int]
+) -> None:
+    """Refuse a file whose tensors are not those of its settings, before any memory is claimed."""
+    if not all(1 <= size <= _LARGEST_SIZE for size in sizes):
+        raise InputError(
+            f"policy {path} must have sizes from 1 to {_LARGEST_SIZE:,}, got {sizes}; "
+            f"choose another of {path.parent}"
+        )
+    expected: dict[str, tuple[int, ...]] = {}
+    if len(config.actor_layers) <= len(found):
+        with torch.device("meta"):  # shapes without memory
+            tensors = _network(config, sizes).state_dict()
+        expected = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if found.get(name) != expected.get(name):
             raise InputError(
-                f"policy {path} acts on states of {agent.state_size} numbers, got "
+                f"policy {path} does not fit the run's agent settings ({name} should have shape "
+                f"{expected.get(name)}, has {found.get(name)}); use the config.json it was "
+                "trained with"
+            )
+
+
+def _network(config: D4PGConfig, sizes: list[int]) -> torch.nn.ModuleDict:
+    """The parts of a snapshot: the actor, and the normaliser if the agent has one."""
+    state_size, action_size = sizes
+    actor = Actor(
+        state_size,
+        action_size,
+        config.actor_layers,
+        norm_first=config.norm_first,
+        generator=torch.Generator(),
+    )
+    parts: dict[str, torch.nn.Module] = {"actor": actor}
+    if config.normalise:
+        parts["normaliser"] = Normaliser(state_size)
+    return torch.nn.ModuleDict(parts)
+
+
+def _on_its_states(network: torch.nn.ModuleDict, state_size: int, path: Path) -> Policy:
+    """The greedy actions, in a world whose states are those that were learned on."""
+
+    @torch.no_grad()
+    def act(state: Tensor) -> Tensor:
+        if state.shape[-1] != state_size:
+            raise InputError(
+                f"policy {path} acts on states of {state_size} numbers, got "
                 f"{state.shape[-1]}; it was trained on another task, choose that one"
             )
-        return agent.act(state)
+        if "normaliser" in network:
+            state = network["normaliser"](state)
+        return network["actor"](state)
 
     return act
-
-
-def _load(agent: D4PG, tensors: dict[str, Tensor], path: Path) -> None:
-    modules: dict[str, torch.nn.Module | None] = {
-        "actor": agent.actor,
-        "normaliser": agent.normaliser,
-    }
-    for part, module in modules.items():
-        if module is None:
-            continue
-        own = {
-            name.removeprefix(f"{part}."): t
-            for name, t in tensors.items()
-            if name.startswith(f"{part}.")
-        }
-        try:
-            module.load_state_dict(own)
-        except RuntimeError as error:
-            raise InputError(
-                f"policy {path} does not fit the run's agent settings; "
-                "use the config.json it was trained with"
-            ) from error

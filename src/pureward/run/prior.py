@@ -72,7 +72,10 @@ class RunPrior:
         """What a checkpoint must hold: D's η, and where an estimate stands."""
         kept = {"eta": self._adversary.discriminator.prior}
         if isinstance(self._prior, EstimatedPrior):
-            kept |= {name: torch.tensor(value) for name, value in self._prior.state_dict().items()}
+            stands = self._prior.state_dict()
+            kept["begun"] = torch.tensor(stands["begun"])
+            # float64, as Python's: a resumed run goes on smoothing from exactly this η.
+            kept["value"] = torch.tensor(stands["value"], dtype=torch.float64)
         return kept
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:

@@ -117,6 +117,11 @@ class Scripted:
         hand = 4.0 * (self._moves.grip[self.move][:, None] - fingers(state)) / FINGER_SPEED
         return torch.cat([arm, hand.clamp(-1.0, 1.0)], dim=1).float()
 
+    @property
+    def last_move(self) -> int:
+        """Number of the script's last move."""
+        return self._moves.last
+
     def tensors(self) -> dict[str, Tensor]:
         """What it remembers from step to step, by name."""
         return {"move": self.move, "since": self._since, "along": self._along}

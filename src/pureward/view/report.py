@@ -14,7 +14,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from pureward.files import whole_file
+from pureward.files import read_file, whole_file
 from pureward.reward.methods import METHODS, Positives, method_named
 from pureward.view.eta import read_eta
 from pureward.view.history import History, read_histories
@@ -23,6 +23,7 @@ from pureward.view.plot import PRIOR, SUCCESS, curves
 from pureward.view.reading import ending, read_curves, read_error, read_success, trained_for
 
 _DOTS_PER_INCH = 110
+_PICTURE_BYTES = 2**26  # of a picture that is taken in
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fdfdfb; margin: 0 auto;
@@ -179,9 +180,9 @@ def _evidence(runs: Sequence[History]) -> list[Section]:
     shown = [(run, run.path / "probe" / "evidence.png") for run in runs]
     parts = [
         f"<h3>{escape(run.path.name)}</h3>\n"
-        f"{_embedded(png.read_bytes(), f'evidence of {run.path.name}')}"
+        f"{_embedded(read_file(png, _PICTURE_BYTES), f'evidence of {run.path.name}')}"
         for run, png in shown
-        if png.is_file()
+        if png.is_file() and not png.is_symlink()
     ]
     if not parts:
         return []

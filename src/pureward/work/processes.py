@@ -21,6 +21,7 @@ from pureward.errors import (
     in_brief,
     lacks_memory,
 )
+from pureward.files import open_regular
 from pureward.work.jobs import Job, Result
 
 # Fork would copy threads and locks of torch half-way; a new interpreter has none.
@@ -28,6 +29,7 @@ _CONTEXT = multiprocessing.get_context("spawn")
 # Exit codes: "try again later" (EX_TEMPFAIL of sysexits.h), "no memory" (ENOMEM), "busy" (EBUSY).
 _ENDINGS: dict[int, Result] = {0: "finished", 75: "stopped", 12: "crowded", 16: "busy"}
 _CODES = {result: code for code, result in _ENDINGS.items()}
+_LAST_WORDS = 2**16  # bytes of a log that are looked at
 _BAR = "%|"  # of every progress bar
 
 
@@ -81,7 +83,7 @@ class LocalProcess:
 
     def last_words(self) -> str:
         """The last line of its log, and the signal that killed it if one did."""
-        written = self.log.read_bytes()[self.said :] if self.log.exists() else b""
+        written = _end_of(self.log, self.said) if self.log.exists() else b""
         text = written.decode(errors="replace").replace("\r", "\n")
         told = [line.strip() for line in text.splitlines() if line.strip()]
         # A bar may be another's, that still runs and writes to the same log.
@@ -99,9 +101,16 @@ class LocalProcess:
         self.process.join()
 
 
+def _end_of(log: Path, start: int) -> bytes:
+    """What a log says from a byte on, its last part if that is long."""
+    with open(log, "rb", opener=open_regular) as file:
+        file.seek(max(start, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+        return file.read(_LAST_WORDS)
+
+
 def _work(job: Job) -> None:
     """What a process does: everything it says goes to the log, and it ends with its parent."""
-    with job.log.open("ab") as log:
+    with open(job.log, "ab", opener=open_regular) as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
     threading.Thread(target=_end_with_parent, daemon=True).start()

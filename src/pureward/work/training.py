@@ -9,8 +9,6 @@ from pureward.files import read_object, write_json
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory, steps_made
 
-_WORK = "work.json"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
@@ -27,7 +25,7 @@ class Training:
     @property
     def log(self) -> Path:
         """Where what it prints goes."""
-        return self.out / "log.txt"
+        return RunDirectory(self.out).log
 
     def finished(self) -> bool:
         """Whether the run has come to the end that is asked of it."""
@@ -51,7 +49,7 @@ class Training:
         began = time.monotonic()
         result = train(self.config, resume=RunDirectory(self.out).config.exists())
         whole = wall_seconds(self.out) + time.monotonic() - began
-        write_json(self.out / _WORK, {"wall_seconds": round(whole, 1)})
+        write_json(RunDirectory(self.out).work, {"wall_seconds": round(whole, 1)})
         if result.state != "finished":
             print(f"{result.state} at {result.env_steps:,} env steps")
         return result.state == "finished"
@@ -59,5 +57,5 @@ class Training:
 
 def wall_seconds(run: Path) -> float:
     """How long a run has taken with everything, all its sittings together; 0 if nobody counted."""
-    seconds = read_object(run / _WORK).get("wall_seconds")
+    seconds = read_object(RunDirectory(run).work).get("wall_seconds")
     return seconds if isinstance(seconds, int | float) and seconds > 0 else 0.0
