@@ -176,3 +176,12 @@ def test_words_that_cannot_be_read_are_told_with_their_help(capsys):
     error = capsys.readouterr().err
     assert "--worlds" in error
     assert "Environments that step together" in error
+
+
+@pytest.mark.parametrize("words", [["nosuchverb", "--help"], ["nosuchverb"], ["Train", "-h"]])
+def test_an_unknown_verb_is_refused_with_the_list_of_verbs(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert f"unknown verb {words[0]!r}; choose from tasks, show, expert, train" in told

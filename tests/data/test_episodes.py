@@ -144,6 +144,9 @@ def test_drawing_another_task_is_refused(played):
         ({"actions": torch.full((100, 2), torch.nan)}, "actions must be finite .* at step 0"),
         ({"simulator": {"qpos": torch.full((101, 2), torch.inf)}}, "qpos must be finite .* step 0"),
         ({"simulator": {"qpos": torch.full((101, 2), -1e30)}}, "±10,000, got -1e[+]30 at step 0"),
+        ({"rewards": [1.0] * 100}, "rewards must be a tensor, got list"),
+        ({"rewards": torch.ones(100) * 1j}, "rewards must be real numbers, got complex64"),
+        ({"state": torch.ones(101, 4) * 1j}, "state must be real numbers, got complex64"),
         ({"rewards": torch.ones(100, 1)}, r"must be one number a step, got shape \(100, 1\)"),
     ],
 )
@@ -346,14 +349,14 @@ SPOILS = {
         _edit(_huge_state),
         "episode 1: qpos must lie within ±10,000, got 1e.30 at step 5",
     ),
-    "endless rewards": (_edit(_endless_rewards), "hdf5, episode 1: does not fit into memory"),
+    "endless rewards": (_edit(_endless_rewards), "episode_1/rewards must be stored in full"),
     "no rewards": (_drop("episode_2/rewards"), "hdf5, episode 2: has no column 'rewards'"),
     "no states": (_drop("episode_1/observations/state"), "hdf5, episode 1: cannot be read"),
     "lost episode": (_drop("episode_1"), "hdf5, episode 1: is missing, though 3 are announced"),
     "short episode": (_edit(_shorten), "hdf5, episode 1: state must have 101 rows"),
     "truncated": (_halve, "main_data.hdf5: cannot be read.*truncated"),
     "empty": (lambda d: os.truncate(d / "main_data.hdf5", 0), "main_data.hdf5: cannot be read"),
-    "no file": (lambda d: (d / "main_data.hdf5").unlink(), "data: cannot be read"),
+    "no file": (lambda d: (d / "main_data.hdf5").unlink(), "main_data.hdf5: cannot be read"),
     "empty metadata": (lambda d: os.truncate(d / "metadata.json", 0), "metadata.json: cannot be"),
     "metadata of a list": (lambda d: (d / "metadata.json").write_text("[]"), "JSON object"),
     "no episodes": (_metadata(total_episodes=0), "at least one episode, got 0"),
@@ -382,6 +385,22 @@ def test_a_bad_dataset_is_refused_in_a_sentence(name, states_only, tmp_path):
         warnings.simplefilter("error")
         read_dataset(tmp_path / "bad")
     assert str(tmp_path / "bad") in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"path": None}, "a dataset's path must be text or a Path, got None"),
+        ({"path": 3}, "a dataset's path must be text or a Path, got 3"),
+        ({"images": 3}, "images must be a name or several, got 3"),
+        ({"frame_shape": 3}, r"frame_shape must be \(channels, height, width\), got 3"),
+        ({"held_out": "0.2"}, r"held_out must lie in \[0, 1\), got '0.2'"),
+        ({"held_out": None}, r"held_out must lie in \[0, 1\), got None"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused(arguments, sentence, states_only):
+    with pytest.raises(pureward.InputError, match=sentence):
+        read_dataset(**({"path": states_only} | arguments))
 
 
 def test_a_dataset_cannot_make_its_environment(states_only, tmp_path):

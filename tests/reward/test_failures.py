@@ -150,7 +150,9 @@ def test_ours_keeps_the_unlabeled_for_symmetric_losses():
         ({"failure_logits": torch.zeros(0)}, "failure_logits must hold at least one"),
         ({"failure_logits": torch.tensor([float("nan")])}, "failure_logits must be finite"),
         ({"failure_weight": 1.5}, r"failure_weight must lie in \[0, 1\], got 1.5"),
+        ({"failure_weight": "0.2"}, r"failure_weight must lie in \[0, 1\], got '0.2'"),
         ({"prior": 0.0}, "prior must lie inside"),
+        ({"even": "no"}, "even must be True or False, got 'no'"),
     ],
 )
 def test_bad_input_is_refused(change, sentence):

@@ -178,11 +178,26 @@ def test_risk_equals_the_plain_one(kind, loss, shift, even):
     assert bool(metrics[4]) == (kind is not pn and shift == 30)
 
 
+@pytest.mark.parametrize("kind", [pn, upu, nnpu])
+@pytest.mark.parametrize("even", [False, True])
+def test_risk_equals_the_plain_one_at_extreme_logits(kind, even):
+    extremes = [-3e38, 0.0, 3e38, 3e38, 3e38, -3e38, 1.0]
+    logits = torch.tensor(extremes, device=DEVICE, requires_grad=True)
+    prior = torch.tensor(0.9, device=DEVICE)
+    settings = {"prior": prior, "slack": 0.0, "step_back": 1.0, "loss": "logistic", "even": even}
+    result = kind(logits[:3], logits[3:], **settings)
+    (expected,) = torch.autograd.grad(result.objective, logits)
+    metrics, gradient = risk.differentiated(kind, logits.detach(), 3, **settings)
+    assert metrics.isfinite().all()
+    torch.testing.assert_close(gradient, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(metrics[:5], measured(result, logits[:3], logits[3:])[:5])
+
+
 def test_risk_refuses_what_the_plain_one_does():
     settings = {"prior": torch.tensor(0.5), "slack": 0.0, "step_back": 1.0, "loss": "logistic"}
     with pytest.raises(InputError, match="unlabeled_logits must hold at least one sample"):
         risk.differentiated(nnpu, torch.zeros(3), 3, **settings)
-    with pytest.raises(InputError, match="slack must be finite"):
+    with pytest.raises(InputError, match="slack must lie in"):
         risk.differentiated(nnpu, torch.zeros(3), 2, **settings | {"slack": -1.0})
     with pytest.raises(InputError, match="unknown loss 'hinge'"):
         risk.differentiated(nnpu, torch.zeros(3), 2, **settings | {"loss": "hinge"})

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from pureward.errors import InputError
 from pureward.reward import risk
+from pureward.reward.failures import nnpnu
+from pureward.reward.variational import vpu
 
 LN2, LN3, LN4, LN43 = log(2), log(3), log(4), log(4 / 3)
 RISKS = [risk.pn, risk.upu, risk.nnpu]
@@ -341,6 +343,37 @@ def test_upu_is_unbiased_over_resamples():
 # Where it runs.
 
 
+extreme = st.lists(
+    st.floats(width=32, allow_nan=False, allow_infinity=False)
+    | st.sampled_from([3.4e38, -3.4e38, 1e30, -1e30, 0.0]),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "sigmoid"])
+@pytest.mark.parametrize("function", [*RISKS, nnpnu, vpu])
+@given(p=extreme, u=extreme, prior=st.floats(1e-6, 1 - 1e-6), even=st.booleans())
+def test_risks_and_gradients_are_finite_at_any_finite_logits(function, loss, p, u, prior, even):
+    p, u = (torch.tensor(values, requires_grad=True) for values in (p, u))
+    more = {}
+    if function is nnpnu:
+        more = {"failure_logits": u.detach()}
+    if function is vpu:
+        shares = torch.linspace(0, 1, min(len(p), len(u)))
+        more = {"mixed_logits": p[: len(shares)], "mixed_shares": shares}
+    result = function(p, u, prior=prior, even=even, loss=loss, **more)
+    assert torch.stack(result[:4]).isfinite().all()
+    for gradient in torch.autograd.grad(result.objective, (p, u), allow_unused=True):
+        assert gradient is None or gradient.isfinite().all()
+
+
+@given(p=st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=6))
+def test_the_bound_on_logits_leaves_ordinary_ones_as_they_are(p):
+    values = torch.tensor(p)
+    assert torch.equal(risk.checked_logits("any", values), values)
+
+
 def test_bfloat16_logits_inside_autocast_give_float32():
     p, u = torch.randn(64, dtype=torch.bfloat16), torch.randn(64, dtype=torch.bfloat16)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -382,9 +415,15 @@ def test_vmap_over_seeds_equals_a_loop():
         ({"prior": torch.tensor(2.0)}, r"prior must lie inside \(0, 1\), got tensor\(2.\)"),
         ({"prior": float("nan")}, "got nan"),
         ({"prior": torch.ones(2)}, "one number"),
-        ({"slack": -0.1}, "slack must be finite and at least 0, got -0.1"),
-        ({"slack": float("nan")}, "slack"),
+        ({"slack": -0.1}, r"slack must lie in \[0, 1e\+12\], got -0.1"),
+        ({"slack": float("nan")}, r"slack must lie in .* got nan"),
+        ({"slack": "0"}, "slack must lie in .* got '0'; the paper uses 0"),
+        ({"slack": None}, "slack must lie in .* got None"),
+        ({"slack": 2**63}, "slack must lie in .* got 9223372036854775808"),
         ({"step_back": 0.0}, "step_back"),
+        ({"step_back": "1"}, r"step_back must lie in \(0, 1\], got '1'"),
+        ({"even": "no"}, "even must be True or False, got 'no'"),
+        ({"even": None}, "even must be True or False, got None"),
         ({"loss": "hinge"}, "unknown loss 'hinge'; choose"),
         ({"positive_logits": [0.0]}, "positive_logits must be a tensor, got list"),
         ({"positive_logits": torch.zeros(0)}, "positive_logits must hold at least one"),

@@ -128,6 +128,10 @@ def test_shares_are_beta_distributed():
         ({"mixed_logits": torch.zeros(0)}, "mixed_logits must hold at least one"),
         ({"mixup_weight": -1.0}, "mixup_weight must be finite and at least 0, got -1.0"),
         ({"mixup_weight": float("nan")}, "mixup_weight must be finite"),
+        ({"mixup_weight": "0"}, "mixup_weight must be finite and at least 0, got '0'"),
+        ({"mixed_shares": [0.5, 0.5]}, "mixed_shares must be a tensor, got list"),
+        ({"mixed_shares": torch.zeros(3)}, r"mixed_shares must be .* got shape \(3,\) for 2"),
+        ({"even": "no"}, "even must be True or False, got 'no'"),
     ],
 )
 def test_bad_input_is_refused(change, sentence):

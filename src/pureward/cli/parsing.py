@@ -23,6 +23,9 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
     Where a setting refuses its value tyro draws a box and names wrappers of its own; the sentence
     alone is raised instead. Its other boxes tell of words it cannot read, and stay.
     """
+    # tyro would answer an unknown verb beside --help with help, as if all were well.
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
+        raise InputError(f"unknown verb {arguments[0]!r}; choose from {', '.join(verbs)}")
     later = {name: _later(verb) for name, verb in verbs.items()}
     said = StringIO()
     try:

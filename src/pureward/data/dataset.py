@@ -6,41 +6,30 @@ A dataset is a folder; Minari's files are in its `data` folder. What is read is 
 """
 
 import json
-from collections.abc import Callable
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import h5py
 import numpy as np
 import torch
 from gymnasium import spaces
 from minari.dataset.minari_storage import MinariStorage
-from PIL.Image import DecompressionBombError
 from torch import Tensor
 
 from pureward.data.episodes import DRAWN_FROM, Episode, check_split, split_by_share
-from pureward.data.images import decode_jpeg_alone, image_keys, stacked_frames, stored_as_jpeg
-from pureward.errors import InputError, RoomError
-
-T = TypeVar("T")
-
-FILE = "main_data.hdf5"  # Minari's name for it
-OURS = "pureward"  # our corner of the metadata
-
-_COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
-
-# What Minari, h5py, gymnasium and Pillow raise on files that are not what they should be.
-_UNREADABLE = (
-    OSError,
-    LookupError,
-    ValueError,
-    TypeError,
-    OverflowError,
-    RuntimeError,
-    AssertionError,
-    DecompressionBombError,
+from pureward.data.guard import check_file, guarded, read_json
+from pureward.data.hdf5 import FILE, check_hdf5
+from pureward.data.images import (
+    check_jpegs,
+    decode_jpeg_alone,
+    image_keys,
+    stacked_frames,
+    stored_as_jpeg,
 )
+from pureward.errors import InputError
+
+OURS = "pureward"  # our corner of the metadata
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +66,18 @@ def read_dataset(
             dataset must be alike in any case.
         held_out: share of the episodes to hold out, where the dataset does not say itself.
     """
-    folder = dataset_folder(Path(path))
-    metadata = _metadata(folder)
-    storage = _guarded(folder, lambda: MinariStorage.read(folder))
-    decode_jpeg_alone(storage)
+    folder = dataset_folder(path)
+    _check_arguments(images, frame_shape)
+    metadata = _metadata(folder, Path(path))
     count = _count(folder, metadata)
+    _check_files(folder, Path(path), metadata)
+    storage = guarded(folder, lambda: MinariStorage.read(folder))
+    decode_jpeg_alone(storage)
     own = metadata.get(OURS)
     parts = _parts(storage.observation_space)
     ours = isinstance(own, dict) and ("state" in parts or "qpos" in parts)
     wanted = (images,) if isinstance(images, str) else images
-    keys = _guarded(folder, lambda: _image_keys(storage.observation_space, ours, wanted))
+    keys = guarded(folder, lambda: _image_keys(storage.observation_space, ours, wanted))
     default = split_by_share(count, held_out)
     episodes = []
     for index in range(count):
@@ -95,7 +86,7 @@ def read_dataset(
         def one(index: int = index) -> Episode:
             return _episode(storage, index, keys, ours=ours, split=default[index])
 
-        episode = _guarded(where, one)
+        episode = guarded(where, one)
         _check_shape(where, episode, frame_shape)
         _check_alike(where, episode, episodes)
         episodes.append(episode)
@@ -105,6 +96,17 @@ def read_dataset(
         lossy=storage.jpeg_encoding and stored_as_jpeg(storage.observation_space, keys),
         episodes=tuple(episodes),
     )
+
+
+def _check_arguments(images: Any, frame_shape: Any) -> None:
+    if not (images is None or isinstance(images, str | tuple | list)):
+        raise InputError(f"images must be a name or several, got {images!r}; try images='frames'")
+    if frame_shape is not None and not (
+        isinstance(frame_shape, tuple | list | torch.Size) and len(frame_shape) == 3
+    ):
+        raise InputError(
+            f"frame_shape must be (channels, height, width), got {frame_shape!r}; try (3, 64, 64)"
+        )
 
 
 def _parts(space: spaces.Space) -> dict[str, spaces.Space]:
@@ -145,8 +147,11 @@ def _frame_shape(episode: Episode) -> tuple[int, ...] | None:
     return None if episode.frames is None else tuple(episode.frames.shape[1:])
 
 
-def dataset_folder(path: Path) -> Path:
+def dataset_folder(path: Path | str) -> Path:
     """The folder of a dataset's episodes, or a sentence that there are none."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a dataset's path must be text or a Path, got {path!r}; name its folder")
+    path = Path(path)
     for folder in (path / "data", path):
         if (folder / "metadata.json").is_file():
             return folder
@@ -156,50 +161,49 @@ def dataset_folder(path: Path) -> Path:
     )
 
 
-def _metadata(folder: Path) -> dict[str, Any]:
+def _metadata(folder: Path, root: Path) -> dict[str, Any]:
     path = folder / "metadata.json"
-    metadata = _guarded(path, lambda: json.loads(path.read_text()))
+    metadata = guarded(path, lambda: read_json(path, root))
     if not isinstance(metadata, dict):
         raise InputError(f"{path} must hold a JSON object; the dataset is damaged, fetch it again")
     # Without these Minari would make the environment that the dataset names: foreign code.
     for name in ("observation_space", "action_space"):
         if not isinstance(metadata.get(name), str):
             raise InputError(f"{path} must name the dataset's {name}; write it anew with Minari")
+        guarded(path, lambda name=name: json.loads(metadata[name], object_hook=_check_space))
     return metadata
 
 
+def _check_space(space: dict[str, Any]) -> None:
+    """Refuse a space of anything but numbers: a type "S1000000000" makes numpy take gigabytes."""
+    if "dtype" in space and np.dtype(space["dtype"]).kind not in "biuf":
+        raise InputError(f"a space's dtype must be of numbers, got {space['dtype']!r}; correct it")
+
+
 def _count(folder: Path, metadata: dict[str, Any]) -> int:
-    """How many episodes the dataset says it has, each found with all its columns."""
+    """How many episodes the dataset says it has."""
     count = metadata.get("total_episodes")
     if type(count) is not int or count < 1:  # true is an int to Python
         raise InputError(f"{folder} must hold at least one episode, got {count}; collect some")
-    if metadata.get("data_format") != "hdf5":
-        return count
-    file = folder / FILE
-
-    def check() -> None:
-        with h5py.File(file, "r") as groups:
-            for index in range(count):
-                group = groups.get(f"episode_{index}")
-                if not isinstance(group, h5py.Group):
-                    raise InputError(
-                        f"{file}, episode {index}: is missing, though {count} are announced; "
-                        "the dataset is damaged, fetch or collect it again"
-                    )
-                missing = [name for name in _COLUMNS if name not in group]
-                if missing:
-                    raise InputError(
-                        f"{file}, episode {index}: has no column {missing[0]!r}; "
-                        f"a dataset needs {', '.join(_COLUMNS)}"
-                    )
-
-    _guarded(file, check)
     return count
+
+
+def _check_files(folder: Path, root: Path, metadata: dict[str, Any]) -> None:
+    """Refuse a dataset that reads other files, or declares more than it stores."""
+    is_hdf5 = metadata.get("data_format") == "hdf5"
+    # Arrow has a folder for each episode.
+    for file in (folder / FILE,) if is_hdf5 else folder.rglob("*"):
+        if is_hdf5 or file.is_symlink() or not file.is_dir():
+            guarded(file, lambda file=file: check_file(file, root))
+    if is_hdf5:
+        announced = metadata["total_episodes"], metadata.get("total_steps")
+        guarded(folder / FILE, lambda: check_hdf5(folder / FILE, *announced))
 
 
 def _episode(
     storage: MinariStorage, index: int, keys: tuple[str, ...], *, ours: bool, split: str
 ) -> Episode:
+    check_jpegs(storage, index)
     raw = next(iter(storage.get_episodes([index])))
     # Another's dataset may mean something else by these words.
     tags = next(iter(storage.get_episode_metadata([index]))) if ours else {}
@@ -220,29 +224,11 @@ def _episode(
 
 def _tensor(values: Any) -> Tensor:
     array = np.array(values)  # a copy: Arrow's may not be written to
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"values must be real numbers, got {array.dtype}; convert or drop them")
     return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def _where(folder: Path, index: int) -> str:
     file = folder / FILE
     return f"{file if file.exists() else folder}, episode {index}"
-
-
-def _guarded(where: Path | str, read: Callable[[], T]) -> T:
-    """What `read` returns; if it fails, a sentence that begins with where."""
-    try:
-        return read()
-    except InputError as error:
-        told = str(error)
-        raise InputError(told if told.startswith(str(where)) else f"{where}: {told}") from error
-    except ImportError as error:
-        raise InputError(f"{where}: its format needs one more package: {error}") from error
-    except MemoryError as error:
-        raise RoomError(
-            f"{where}: does not fit into memory ({error}); it is damaged or too large, cut it down"
-        ) from error
-    except _UNREADABLE as error:
-        raise InputError(
-            f"{where}: cannot be read ({str(error) or type(error).__name__}); it is empty, "
-            "truncated or no Minari dataset, fetch or collect it again"
-        ) from error

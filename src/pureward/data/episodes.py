@@ -3,11 +3,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 
 import torch
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.types import checked_tensor
 
 #: What an episode is for. Failures never see success; only methods with known failures train on
 #: them.
@@ -42,6 +44,9 @@ class Episode:
     """What acted: a snapshot's name, "random", or "" if it is not known."""
 
     def __post_init__(self) -> None:
+        numbers = {"rewards": self.rewards, "actions": self.actions, "success": self.success}
+        for name, value in (numbers | self._seen()).items():
+            _check_real(name, value)
         if self.rewards.dim() != 1:
             raise InputError(
                 f"rewards must be one number a step, got shape {tuple(self.rewards.shape)}; "
@@ -96,8 +101,10 @@ def check_split(name: str) -> None:
 
 def split_by_share(count: int, held_out: float) -> list[str]:
     """Splits for episodes that carry none: the same ones are held out each time."""
-    if not 0.0 <= held_out < 1.0:
-        raise InputError(f"held_out must lie in [0, 1), got {held_out}; it is a share of episodes")
+    if not isinstance(held_out, Real) or not 0.0 <= held_out < 1.0:
+        raise InputError(
+            f"held_out must lie in [0, 1), got {held_out!r}; it is a share of episodes"
+        )
     held = min(count - 1, max(1, round(held_out * count))) if held_out else 0
     order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
     splits = [TRAIN] * count
@@ -118,6 +125,15 @@ def _check_frames(frames: Tensor | None) -> None:
             f"{str(frames.dtype).removeprefix('torch.')} {tuple(frames.shape)}; "
             "store them from 0 to 255, channels first"
         )
+
+
+def _check_real(name: str, value: Tensor | None) -> None:
+    if value is None:
+        return
+    checked_tensor(value, f"{name} must be a tensor")
+    if value.is_complex():
+        kind = str(value.dtype).removeprefix("torch.")
+        raise InputError(f"{name} must be real numbers, got {kind}; keep the real part alone")
 
 
 def _check_finite(name: str, value: Tensor | None) -> None:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the images among a foreign dataset's observations and lays them out as our frames."""
 
+import math
 import sys
+from collections.abc import Iterator
 from functools import partial
+from io import BytesIO
 from typing import Any
 
+import h5py
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -12,6 +16,8 @@ from minari.dataset.minari_storage import MinariStorage, is_image_space
 from PIL import Image
 from torch import Tensor
 
+from pureward.data.guard import check_fits
+from pureward.data.hdf5 import FILE
 from pureward.errors import InputError
 
 _SMALLEST = 16  # pixels; what is smaller is a grid of tokens rather than an image
@@ -31,6 +37,45 @@ def decode_jpeg_alone(storage: MinariStorage) -> None:
     to Ghostscript, which runs it.
     """
     vars(sys.modules[type(storage).__module__])["Image"] = _JpegAlone
+
+
+def check_jpegs(storage: MinariStorage, episode: int) -> None:
+    """Refuse JPEG images of another size than their space's, or more than fit into memory.
+
+    Minari makes room for all images of an episode, as large as the first one says it is.
+    """
+    if storage.FORMAT != "hdf5" or not storage.jpeg_encoding:
+        return
+    with h5py.File(storage.data_path / FILE, "r") as file:
+        group: Any = file[f"episode_{episode}"]
+        for images, shape in (
+            *_jpeg_columns(group["observations"], storage.observation_space),
+            *_jpeg_columns(group["actions"], storage.action_space),
+        ):
+            check_fits(len(images) * math.prod(shape))
+            for image in images:
+                _check_jpeg(bytes(image), shape)
+
+
+def _jpeg_columns(part: Any, space: spaces.Space) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """Every column that Minari decodes as JPEG, with the shape that its space gives an image."""
+    if isinstance(space, spaces.Dict):
+        for key in part:
+            yield from _jpeg_columns(part[key], space.spaces[key])
+    elif isinstance(space, spaces.Tuple):
+        for index, inner in enumerate(space.spaces):
+            yield from _jpeg_columns(part[f"_index_{index}"], inner)
+    elif isinstance(space, spaces.Box) and is_image_space(space):
+        yield part, space.shape
+
+
+def _check_jpeg(written: bytes, shape: tuple[int, ...]) -> None:
+    width, height = _JpegAlone.open(BytesIO(written)).size  # reads the header only
+    if (height, width) != shape[:2]:
+        raise InputError(
+            f"images must be {shape[0]}×{shape[1]} pixels as the metadata says, got "
+            f"{height}×{width}; write the dataset anew"
+        )
 
 
 def image_keys(space: spaces.Space, wanted: tuple[str, ...] | None = None) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Self
 
 import mujoco
 import numpy as np
@@ -29,6 +30,9 @@ class BatchEnv:
 
     Time limits are the only ends that begin a new episode elsewhere, and the host knows when
     they come, so nothing in `step` waits for the device.
+
+    `close`, or leaving a `with` block, gives the simulator's memory back. So does dropping the last
+    reference.
     """
 
     def __init__(
@@ -64,6 +68,24 @@ class BatchEnv:
         _check_outcomes(task, engine)
         self.action_size = int(engine.model.nu)
 
+    def __enter__(self) -> Self:
+        """Use the environment in a `with` block, which closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the environment."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the simulator's memory back; the environment cannot be used any more."""
+        self.cameras = None
+        for name in ("engine", "_health"):
+            vars(self).pop(name, None)
+
+    def _check_open(self) -> None:
+        if "engine" not in vars(self):
+            raise InputError("a closed environment cannot be used; make another one")
+
     @property
     def frame_shape(self) -> tuple[int, int, int] | None:
         """Channels, height and width of a world's frames, or None without cameras."""
@@ -79,6 +101,7 @@ class BatchEnv:
 
     def reset(self) -> Observation:
         """Begin a new episode in every world."""
+        self._check_open()
         self._bad_actions = AsyncFlag(self.device)  # whatever they did is gone
         self._set_elapsed(_first_elapsed(self.worlds, self.horizon if self.stagger else 0))
         self._begin(torch.ones_like(self.elapsed, dtype=torch.bool))
@@ -90,6 +113,7 @@ class BatchEnv:
         Actions outside are clipped. NaN is refused: at once on a CPU, at one of the next
         steps on CUDA, where looking at once would make the host wait.
         """
+        self._check_open()
         self.engine.state.ctrl.copy_(self._control(action))
         self.engine.step()
         self.elapsed += 1
@@ -122,6 +146,7 @@ class BatchEnv:
 
     def check(self) -> None:
         """Raise if the simulation went wrong since the last check; waits for the device."""
+        self._check_open()
         self._health.check()
 
     @property
@@ -131,6 +156,7 @@ class BatchEnv:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that a later `load_state_dict` needs to go on from here."""
+        self._check_open()
         return {
             **save_state(self.engine.state),
             # Forces and touch follow from the last step, not from where things are.
@@ -142,6 +168,7 @@ class BatchEnv:
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
         """Go on from where `state_dict` was taken; returns what is seen there."""
+        self._check_open()
         self.engine.state.sensordata.copy_(saved["sensordata"])
         self._held.copy_(saved["held"])
         load_state(self.engine, {name: saved[name] for name in SAVED})

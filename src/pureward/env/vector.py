@@ -101,6 +101,10 @@ class PurewardVectorEnv(VectorEnv):
             return None
         return tuple(_images(self.env.cameras.render()))
 
+    def close_extras(self, **_: Any) -> None:
+        """Give the simulator's memory back; `close` calls this."""
+        self.env.close()
+
 
 class PurewardEnv(gymnasium.Env):
     """One world; when its episode has ended, the caller has to `reset` it."""
@@ -146,6 +150,11 @@ class PurewardEnv(gymnasium.Env):
         if self.render_mode is None or self._frames is None:
             return None
         return _images(self._frames)[0]
+
+    def close(self) -> None:
+        """Give the simulator's memory back."""
+        self.env.close()
+        super().close()
 
     def _see(self, obs: Observation) -> Any:
         self._frames = obs.frames

@@ -13,6 +13,7 @@ from pureward.reward.risk import (
     checked_logits,
     class_weights,
     detached,
+    is_number,
     label_risk,
 )
 
@@ -48,12 +49,14 @@ def nnpnu(
         loss: "logistic" or "sigmoid".
         even: whether successes and failures count alike.
     """
-    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back, even)
     if failure_logits is None:
         raise InputError("nnpnu needs failure_logits, got none; use nnpu without known failures")
     n = checked_logits("failure", failure_logits)
-    if not isinstance(failure_weight, Tensor) and not 0 <= failure_weight <= 1:
-        raise InputError(f"failure_weight must lie in [0, 1], got {failure_weight}; try 0.2")
+    if not isinstance(failure_weight, Tensor) and not (
+        is_number(failure_weight) and 0 <= failure_weight <= 1
+    ):
+        raise InputError(f"failure_weight must lie in [0, 1], got {failure_weight!r}; try 0.2")
     successes, failures = class_weights(prior, even)
     positive = successes * label_risk(p, 1, loss)
     known = failures * failure_weight * (1 - prior) * label_risk(n, 0, loss)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.types import checked_tensor
 
 
 class Sample(NamedTuple):
@@ -38,6 +39,8 @@ def resampled(
         resamples: rows of weights after the first.
         generator: on the logits' device.
     """
+    checked_tensor(logits, f"{name} logits must be a tensor")
+    checked_tensor(episodes, f"episodes of {name} logits must be a tensor")
     if logits.dim() != 1 or len(logits) == 0 or logits.shape != episodes.shape:
         raise InputError(
             f"an estimate needs {name} logits and their episodes, both of shape (n,) with n ≥ 1, "

@@ -24,6 +24,9 @@ Loss = Literal["logistic", "sigmoid"]
 #: A logit at which D is 1 to the rounding of float32.
 CERTAIN = 16.0
 
+#: Logits beyond ± this count as this, so that sums and squares of losses stay finite in float32.
+LARGEST_LOGIT = 1e12
+
 
 class Risk(NamedTuple):
     """A risk on one batch; all members are 0-d tensors, only `objective` carries gradient."""
@@ -83,7 +86,7 @@ def pn(
     the whole difference; no additive constant. `slack` and `step_back` have no effect,
     since a sum of losses cannot be negative.
     """
-    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back, even)
     successes, failures = class_weights(prior, even)
     positive = successes * label_risk(p, 1, loss)
     negative = failures * (1 - prior) * label_risk(u, 0, loss)
@@ -110,7 +113,7 @@ def upu(
     lower bound and weights grow until they overflow. A positive that D is certain of therefore
     counts as one at `CERTAIN`, and pulls no further.
     """
-    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back, even)
     p = p.clamp(max=CERTAIN)
     successes, failures = class_weights(prior, even)
     positive = successes * label_risk(p, 1, loss)
@@ -146,7 +149,7 @@ def nnpu(
         loss: the paper's "logistic" or the bounded "sigmoid".
         even: whether successes and failures count alike, whatever η; see `class_weights`.
     """
-    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back, even)
     successes, failures = class_weights(prior, even)
     positive = successes * label_risk(p, 1, loss)
     negative = failures * (label_risk(u, 0, loss) - prior * label_risk(p, 0, loss))
@@ -182,9 +185,14 @@ def check_loss(loss: str) -> None:
 
 
 def checked(
-    positive: Tensor, unlabeled: Tensor, prior: float | Tensor, slack: float, step_back: float
+    positive: Tensor,
+    unlabeled: Tensor,
+    prior: float | Tensor,
+    slack: float,
+    step_back: float,
+    even: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Refuse what no risk is defined on; return the logits in float32 (or float64)."""
+    """Refuse what no risk is defined on; return the logits in float32 (or float64), bounded."""
     if isinstance(prior, Tensor) and prior.dim() != 0:
         raise InputError(
             f"prior must be one number, got a tensor of shape {tuple(prior.shape)}; "
@@ -195,11 +203,20 @@ def checked(
             f"prior must lie inside (0, 1), got {prior!r}; it is the share of successes "
             "expected among the unlabeled data"
         )
-    if not 0 <= slack < float("inf"):
-        raise InputError(f"slack must be finite and at least 0, got {slack}; the paper uses 0")
-    if not 0 < step_back <= 1:
-        raise InputError(f"step_back must lie in (0, 1], got {step_back}; the paper uses 1")
+    if not is_number(slack) or not 0 <= slack <= LARGEST_LOGIT:
+        raise InputError(
+            f"slack must lie in [0, {LARGEST_LOGIT:g}], got {slack!r}; the paper uses 0"
+        )
+    if not is_number(step_back) or not 0 < step_back <= 1:
+        raise InputError(f"step_back must lie in (0, 1], got {step_back!r}; the paper uses 1")
+    if not isinstance(even, bool):
+        raise InputError(f"even must be True or False, got {even!r}; the paper has False")
     return checked_logits("positive", positive), checked_logits("unlabeled", unlabeled)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a setting is a plain real number, and not text or a tensor."""
+    return isinstance(value, Real)
 
 
 def _lies_inside(prior: float | Tensor) -> bool:
@@ -210,7 +227,7 @@ def _lies_inside(prior: float | Tensor) -> bool:
 
 
 def checked_logits(name: str, logits: Tensor) -> Tensor:
-    """Refuse logits that are no batch of finite numbers; return them in float32 (or float64)."""
+    """Refuse logits that are no batch of finite numbers; return float32 (or float64), bounded."""
     checked_tensor(logits, f"{name}_logits must be a tensor")
     if logits.dim() != 1:
         raise InputError(
@@ -227,7 +244,8 @@ def checked_logits(name: str, logits: Tensor) -> Tensor:
             "check the frames"
         )
     # Reduced precision is too coarse for a difference of means.
-    return logits if logits.dtype == torch.float64 else logits.float()
+    precise = logits if logits.dtype == torch.float64 else logits.float()
+    return precise.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
 
 
 def _asked(tensor: Tensor, question: Callable[[Tensor], Tensor]) -> bool:

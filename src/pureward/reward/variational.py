@@ -17,7 +17,8 @@ from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.reward.resample import Sample
-from pureward.reward.risk import Loss, Risk, checked, checked_logits, detached
+from pureward.reward.risk import Loss, Risk, checked, checked_logits, detached, is_number
+from pureward.types import checked_tensor
 
 CONCENTRATION = 0.3  # of the symmetric Beta distribution that mixing shares are drawn from
 TOP = 0.95  # quantile of the held-out positives' Φ that is taken as the ratio's top
@@ -65,13 +66,19 @@ def vpu(
         loss: it has its own.
         even: its classes have no weights.
     """
-    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back)
+    p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back, even)
     if mixed_logits is None or mixed_shares is None:
         raise InputError("vpu needs mixed_logits and mixed_shares, got none; see mixed_frames")
     mixed = checked_logits("mixed", mixed_logits)
-    if not 0 <= mixup_weight < float("inf"):
+    checked_tensor(mixed_shares, "mixed_shares must be a tensor")
+    if mixed_shares.shape != mixed.shape or len(mixed) > len(u):
         raise InputError(
-            f"mixup_weight must be finite and at least 0, got {mixup_weight}; try 0.03"
+            f"mixed_shares must be one number a mixed logit, for at most {len(u)} pairs, got "
+            f"shape {tuple(mixed_shares.shape)} for {len(mixed)} logits; see mixed_frames"
+        )
+    if not is_number(mixup_weight) or not 0 <= mixup_weight < float("inf"):
+        raise InputError(
+            f"mixup_weight must be finite and at least 0, got {mixup_weight!r}; try 0.03"
         )
     positive = -F.logsigmoid(p).mean()
     log_u = F.logsigmoid(u)

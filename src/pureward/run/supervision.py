@@ -58,6 +58,11 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
     train = banks[TRAIN]
     if train is None:
         raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
+    if banks[HELD_OUT] is None:
+        print(
+            f"warning: no episode of {path} is held out (it has {len(episodes)}), so nothing shows "
+            "how the reward rates episodes that it did not train on; collect more"
+        )
     return Supervision(train=train, held_out=banks[HELD_OUT], failures=banks[FAILURE])
 
 
@@ -90,7 +95,19 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
             f"warning: frames of {path} are JPEG, and a discriminator can tell them from the "
             "agent's by that alone; store them lossless"
         )
-    return draw(dataset.episodes, config.task, str(env.device))
+    episodes = draw(dataset.episodes, config.task, str(env.device))
+    if _all_equal(episodes):
+        print(
+            f"warning: all frames of {path} are equal, and a reward cannot learn from identical "
+            "frames; check how they were recorded"
+        )
+    return episodes
+
+
+def _all_equal(episodes: list[Episode]) -> bool:
+    """Whether every frame is the same; stops at the first episode with another."""
+    frames = [episode.frames for episode in episodes if episode.frames is not None]
+    return all(bool((seen == frames[0][:1]).all()) for seen in frames)
 
 
 def _bank(episodes: list[Episode], config: RunConfig, env: BatchEnv) -> FrameBank | None:

@@ -64,7 +64,7 @@ class Cameras:
         packed = wp.to_torch(self._context.rgb_data).view(torch.int32)
         self._cast = packed.view(engine.worlds, len(names), size * size)
         self._pixels = torch.empty_like(self._cast)
-        self._draw = Captured(self._draw_all, engine.device, Workspace(engine.device))
+        self._draw = Captured(engine.device, Workspace(engine.device))
 
     def render(self) -> Tensor:
         """Frames of the present state: uint8 (worlds, 3·cameras, size, size).
@@ -73,7 +73,7 @@ class Cameras:
         """
         for mirror, source in self._copies:
             mirror.copy_(source)
-        self._draw()
+        self._draw(self._draw_all)
         return self.frames
 
     def _draw_all(self) -> None:

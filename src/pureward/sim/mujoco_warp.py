@@ -73,8 +73,8 @@ class WarpEngine:
         beyond = [int(kind) for kind in _BEYOND_KINEMATICS]
         self._kinematics_suffice = not np.isin(model.sensor_type, beyond).any()
         self._workspace = Workspace(device)
-        self._step = Captured(self._advance, device, self._workspace)
-        self._refresh = Captured(self._follow, device, self._workspace)
+        self._step = Captured(device, self._workspace)
+        self._refresh = Captured(device, self._workspace)
         self.refresh()
 
     def field(self, name: str) -> Tensor:
@@ -83,11 +83,11 @@ class WarpEngine:
 
     def step(self) -> None:
         """Advance every world by one control step under `state.ctrl`."""
-        self._step()
+        self._step(self._advance)
 
     def refresh(self) -> None:
         """Recompute what follows from a state that was written to."""
-        self._refresh()
+        self._refresh(self._follow)
 
     def complaint(self) -> str | None:
         """Buffers that overflowed and numbers that are none."""

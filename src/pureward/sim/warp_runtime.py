@@ -81,30 +81,33 @@ class Workspace:
 
 
 class Captured:
-    """Work recorded once as a CUDA graph and replayed by each call; on a CPU, simply done."""
+    """Work recorded once as a CUDA graph and replayed by each call; on a CPU, simply done.
 
-    def __init__(self, work: Callable[[], None], device: torch.device, workspace: Workspace):
-        self._work = work
+    The work is passed to each call and not kept: a method of the owner would hold the owner in a
+    reference cycle, and its device memory until the garbage collector happens to run.
+    """
+
+    def __init__(self, device: torch.device, workspace: Workspace):
         self._device = device
         self._workspace = workspace
         self._graph = None
         self._streams: dict[int, wp.Stream] = {}
 
-    def __call__(self) -> None:
-        """Do the work, in the order of torch's current stream."""
+    def __call__(self, work: Callable[[], None]) -> None:
+        """Do the work, the same at each call, in the order of torch's current stream."""
         if self._device.type == "cpu":
-            self._work()
+            work()
         elif self._graph is None:
             # The first call does the work itself, which compiles the kernels and claims the
             # scratch memory; the capture after it only records.
-            self._on_own_stream(self._work)
-            self._on_own_stream(self._record)
+            self._on_own_stream(work)
+            self._on_own_stream(lambda: self._record(work))
         else:
             wp.capture_launch(self._graph, stream=self._current_stream())
 
-    def _record(self) -> None:
+    def _record(self, work: Callable[[], None]) -> None:
         with wp.ScopedCapture(stream=wp.get_stream()) as capture:
-            self._work()
+            work()
         self._graph = capture.graph
 
     def _on_own_stream(self, act: Callable[[], None]) -> None:

@@ -44,10 +44,14 @@ def show(
     """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4."""
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
-    env = make(
+    with make(
         task, worlds, device, seed=seed, cameras=True, shadows=shadows, distractors=distractors
-    )
-    act = find_policy(policy, env, seed)
+    ) as env:
+        return _shown(env, find_policy(policy, env, seed), out, steps)
+
+
+def _shown(env: BatchEnv, act: Policy, out: Path, steps: int) -> Shown:
+    task, worlds = env.task.name, env.worlds
     obs = env.reset()
     columns = min(_SHEET_COLUMNS // len(env.task.cameras), steps)
     shots = np.linspace(0, steps - 1, columns).astype(int)

@@ -12,7 +12,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pureward.reward.risk import CERTAIN, Loss, RiskFunction, check_loss, checked, nnpu, pn, upu
+from pureward.reward.risk import (
+    CERTAIN,
+    LARGEST_LOGIT,
+    Loss,
+    RiskFunction,
+    check_loss,
+    checked,
+    nnpu,
+    pn,
+    upu,
+)
 
 KINDS: dict[RiskFunction, int] = {pn: 0, upu: 1, nnpu: 2}
 MAX_SAMPLES = 8192
@@ -37,6 +47,7 @@ def risk_and_gradient(
     STEP_BACK: tl.constexpr,
     EVEN: tl.constexpr,
     CERTAIN: tl.constexpr,
+    LARGEST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Everything of one update between logits and their gradient; the grid is one program."""
@@ -44,7 +55,9 @@ def risk_and_gradient(
     eta = tl.load(prior)
     logit = tl.load(logits + i, mask=i < SAMPLES, other=0.0)
     certain = (logit > CERTAIN) & (i < POSITIVES) & (KIND == 1)
+    is_flat = certain | (tl.abs(logit) > LARGEST)  # where a bound ends the gradient
     logit = tl.where(certain, CERTAIN, logit)
+    logit = tl.where(logit > LARGEST, LARGEST, tl.where(logit < -LARGEST, -LARGEST, logit))
     success = tl.sigmoid(logit)
     if SIGMOID:
         loss_one, loss_zero = 1 - success, success
@@ -78,7 +91,7 @@ def risk_and_gradient(
         value = positive + tl.maximum(negative, -SLACK)
         objective = tl.where(violated, -STEP_BACK * negative, objective)
         by_logit = tl.where(violated, -STEP_BACK * by_negative, by_logit)
-    by_logit = tl.where(certain, 0.0, by_logit)
+    by_logit = tl.where(is_flat, 0.0, by_logit)
     tl.store(gradient + i, by_logit, mask=i < SAMPLES)
     tl.store(metrics, value)
     tl.store(metrics + 1, objective)
@@ -112,12 +125,13 @@ def differentiated(
         loss: "logistic" or "sigmoid".
         even: whether successes and failures count alike.
     """
-    checked(logits[:positives], logits[positives:], prior, slack, step_back)
+    checked(logits[:positives], logits[positives:], prior, slack, step_back, even)
     check_loss(loss)
     metrics, gradient = logits.new_empty(7), torch.empty_like(logits)
     risk_and_gradient[(1,)](
         logits, prior, metrics, gradient, POSITIVES=positives, SAMPLES=len(logits),
         KIND=KINDS[risk], SIGMOID=loss == "sigmoid", SLACK=slack, STEP_BACK=step_back,
-        EVEN=even, CERTAIN=CERTAIN, BLOCK=triton.next_power_of_2(len(logits)),
+        EVEN=even, CERTAIN=CERTAIN, LARGEST=LARGEST_LOGIT,
+        BLOCK=triton.next_power_of_2(len(logits)),
     )  # fmt: skip
     return metrics, gradient
