@@ -35,9 +35,7 @@ def test_a_log_gets_a_line_every_ten_seconds_and_one_at_the_end(clock, leave):
     said = advance(clock, io.StringIO(), seconds=35, leave=leave)
     lines = said.splitlines()
     assert "\r" not in said
-    assert [line.split("%|")[0] for line in lines] == ["reach:  10", "reach:  20", "reach:  30"] + [
-        "reach:  35"
-    ]
+    assert [line.split("%|")[0] for line in lines] == [f"reach:  {n}" for n in (10, 20, 30, 35)]
     assert "return 34" in lines[-1]
 
 

@@ -7,11 +7,6 @@ import torch
 from pureward.reward.network import NetworkConfig
 
 
-@pytest.fixture(autouse=True)
-def _few_threads():
-    torch.set_num_threads(2)
-
-
 @pytest.fixture
 def small_network() -> NetworkConfig:
     """Two stages of few channels on 32×32 frames: the same code, a tenth of the time."""
