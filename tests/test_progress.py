@@ -18,6 +18,7 @@ class Terminal(io.StringIO):
 def clock(monkeypatch) -> list[float]:
     now = [1000.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    monkeypatch.setattr("pureward.progress.monotonic", lambda: now[0])
     return now
 
 

@@ -2,6 +2,7 @@
 """Progress bars: a bar on a terminal, a line every ten seconds in a log file."""
 
 import sys
+from time import monotonic
 from typing import Any
 
 from tqdm import tqdm
@@ -25,7 +26,7 @@ class Progress(tqdm):
         """Show the bar; in a log, write a line if the last one is ten seconds old."""
         if not self._in_lines:
             return bool(super().display(msg, pos))
-        now = self._time()
+        now = monotonic()
         if self._line_at is None:  # the bar has only been made
             self._line_at = now
         elif now - self._line_at >= _LINE_EVERY:
