@@ -1,5 +1,10 @@
 import os
 
+# With `pytest -n`, a core for each worker and the processes that it starts: MuJoCo, which starts a
+# thread for every core, would else wait for threads of other workers.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 # Before torch is imported: runs that are compared to the last bit, here and in processes of their
 # own, must have the same number of threads on any machine. Tests use other cores by `pytest -n`.
 os.environ["OMP_NUM_THREADS"] = "1"
