@@ -8,11 +8,6 @@ from pureward.reward.network import NetworkConfig
 from pureward.reward.view import View
 
 
-@pytest.fixture(autouse=True)
-def _few_threads():
-    torch.set_num_threads(2)
-
-
 @pytest.fixture
 def small_network() -> NetworkConfig:
     """Two stages of few channels on whole 32×32 frames: the same code, a tenth of the time."""

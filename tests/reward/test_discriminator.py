@@ -296,7 +296,7 @@ def test_engine_scores_like_the_network(small_network, scenes):
 @pytest.mark.parametrize("risk", [nnpu, nnpnu, vpu])
 @pytest.mark.parametrize("arithmetic", ["bfloat16", "fused"])
 def test_captured_updates_equal_eager_ones(arithmetic, risk, scenes):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     network = NetworkConfig(height=32, width=32)
     config = DiscriminatorConfig(network=network, learning_rate=1e-4)
     eager, captured = (
@@ -323,7 +323,7 @@ def test_a_captured_update_refuses_another_batch_size(scenes):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_fused_update_is_close_to_float32(scenes):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     network = NetworkConfig(height=32, width=32, dropout=0.0)
     config = DiscriminatorConfig(network=replace(network, view=View.off()))
     exact, rounded, fused = (

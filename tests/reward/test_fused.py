@@ -10,7 +10,7 @@ import torch
 ON_CUDA = torch.cuda.is_available()
 if not ON_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
-pytest.importorskip("triton")
+pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
 
 from pureward.errors import InputError  # noqa: E402
 from pureward.reward.discriminator import measured  # noqa: E402
