@@ -1,109 +1,276 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills a training run again and again and sees that nothing is lost.
+"""Kills training runs at every write and at random moments, and checks that nothing is lost.
 
-    python benchmarks/kill_stress.py --kills 50
+    python benchmarks/kill_stress.py --kills 10
+    python benchmarks/kill_stress.py --kills 200 --out results/stress/kills.json
 
-A small run is started, killed with SIGKILL at a random moment (one time in three inside the
-writing of a checkpoint), inspected and resumed, until it has been killed so often; finished runs
-begin anew. After every kill the directory must be readable and the newest checkpoint at most one
-interval behind what was logged. Every run that finishes must have measured, bit for bit, what a
-run that was never stopped measures.
+One run is left alone. Python's audit events count its writes: every file of the run directory
+that is opened for writing, renamed, truncated or deleted, and every folder made or deleted. Other
+runs are then killed with SIGKILL right before such an event; `torn` kills also cut what was
+written since the event before to a half, as a kill in the middle of that write does. Each killed
+run is resumed and may be killed a second time at a random moment or a random write.
+
+After every kill the directory must be readable, with at most one checkpoint interval lost. Every
+run is resumed to its end and must then hold the same metrics, checkpoints, policies, reward and
+best checkpoint as the run that was left alone, bit for bit, and no unfinished file.
 """
 
+import hashlib
 import json
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import tyro
+from safetensors import safe_open
 from tqdm import tqdm
 
+import pureward
+from kill_hook import Writes
+from pureward.files import PARTIAL, write_json
 from pureward.run import checkpoint
+from pureward.run.directory import RunDirectory
 from pureward.run.log import read_metrics
+from pureward.run.policy import load_policy, snapshots
+from stress_run import INTERVAL, made_with, prepare, small_run, write_data
 
-TINY = Path(__file__).parent.parent / "tests" / "run" / "tiny.py"
-ENV_STEPS, INTERVAL = 4000, 80
+_PRELOADED = ["pureward.run.loop", "torch._dynamo", "stress_run"]  # what takes seconds to import
+_LONGEST = 300.0  # seconds a life may take
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
     """How hard to try."""
 
-    kills: int = 50
+    kills: int = 10
+    """Kills in all; three of four hit writes, spread evenly over those of a run."""
     seed: int = 0
-    longest: float = 12.0
-    """Seconds that a process may live before it is killed."""
+    """Of the random moments and writes."""
+    at_once: int = 2
+    """Runs beside each other, of one thread each."""
+    out: Path | None = None
+    """JSON file for the figures."""
 
 
-def start(run: Path, *arguments: str) -> subprocess.Popen:
-    resume = ["--resume"] if (run / "config.json").exists() else []
-    command = [sys.executable, str(TINY), str(run), "--env-steps", str(ENV_STEPS)]
-    return subprocess.Popen(
-        [*command, *resume, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+def live(config: pureward.RunConfig, kill_at: int, torn: bool, counted: Path) -> None:
+    """One life of a run, in a process of its own; writes what the hook saw if it survives."""
+    prepare()
+    began = time.monotonic()
+    writes = Writes(run=Path(config.out), kill_at=kill_at, torn=torn)
+    sys.addaudithook(writes)
+    resume = (Path(config.out) / "config.json").exists()
+    with counted.with_suffix(".log").open("a") as log, redirect_stdout(log), redirect_stderr(log):
+        pureward.train(config, resume=resume)
+    counted.write_text(json.dumps([writes.seen, time.monotonic() - began]))
 
 
-def measured(run: Path) -> list[dict]:
-    rows = read_metrics(run / "metrics.jsonl")
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+class Stress:
+    """The runs, and the kills that are left."""
+
+    def __init__(self, folder: Path, args: Args) -> None:
+        """Make the run that is left alone, and plan the kills."""
+        self.folder, self.chance, self.lock = folder, random.Random(args.seed), Lock()
+        self.data = write_data(folder / "data")
+        self.context = get_context("forkserver")
+        self.context.set_forkserver_preload(_PRELOADED)
+        whole = folder / "whole"
+        assert self.one_life(whole), "the run that is left alone must finish"
+        self.events, self.seconds = json.loads((folder / "whole.events").read_text())
+        self.expected = contents(whole)
+        self.targets = planned(args.kills * 3 // 4, self.events)
+        self.again = args.kills - len(self.targets)
+        self.runs, self.done = count(), Counter[str]()
+        self.failures: list[str] = []
+        self.bar = tqdm(total=args.kills, unit="kill")
+
+    def one_life(
+        self, run: Path, kill_at: int = 0, torn: bool = False, seconds: float = _LONGEST
+    ) -> bool:
+        """Start or resume a run; True if it came to its end, False if it was killed."""
+        counted = self.folder / f"{run.name}.events"
+        settings = small_run(run, self.data)
+        process = self.context.Process(target=live, args=(settings, kill_at, torn, counted))
+        process.start()
+        process.join(seconds)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            assert seconds < _LONGEST, f"{run} did not end within {_LONGEST:.0f} s"
+        said = counted.with_suffix(".log")
+        assert process.exitcode in (0, -signal.SIGKILL), (
+            f"{run} ended with code {process.exitcode}: {said.read_text()[-3000:]}"
+        )
+        return process.exitcode == 0
+
+    def work(self) -> None:
+        """Kill and resume runs until no kills are left."""
+        while True:
+            with self.lock:
+                target = self.targets.pop() if self.targets else None
+                again = self.again > 0
+                self.again -= again
+                run = self.folder / f"run-{next(self.runs)}"
+            if target is None and not again:
+                return
+            kills: list[str] = []
+            try:
+                self._one_run(run, target, again, kills)
+            except Exception as error:
+                self.failures.append(f"{run.name}, killed at {'; '.join(kills)}: {error}")
+            shutil.rmtree(run, ignore_errors=True)
+
+    def _one_run(
+        self, run: Path, target: tuple[int, bool] | None, again: bool, kills: list[str]
+    ) -> None:
+        finished = False
+        if target is not None:
+            at, torn = target
+            kills.append(f"{'torn ' * torn}write {at} ({self.events[at - 1][0]})")
+            assert not self.one_life(run, at, torn), "that write was never reached"
+            self._killed(run, "torn writes" if torn else "writes")
+        if again:
+            finished = self._lives_on(run, kills)
+        assert finished or self.one_life(run), "it must come to its end"
+        check_same(run, self.expected)
+        self.done["runs finished"] += 1
+
+    def _lives_on(self, run: Path, kills: list[str]) -> bool:
+        """Kill at a random moment or write; True if the run came to its end before that."""
+        with self.lock:
+            moment = self.chance.random() < 0.5
+            seconds = self.chance.uniform(0.0, self.seconds)
+            write = self.chance.randint(1, len(self.events))
+            torn = self.chance.random() < 0.5
+        kills.append(f"{seconds:.2f} s" if moment else f"{'torn ' * torn}write {write}")
+        if moment:
+            finished = self.one_life(run, seconds=seconds)
+        else:
+            finished = self.one_life(run, write, torn)
+        if not finished:
+            self._killed(run, "random moments" if moment else "random writes")
+        else:
+            with self.lock:
+                self.again += 1
+        return finished
+
+    def _killed(self, run: Path, kind: str) -> None:
+        lost = inspect(run)
+        with self.lock:
+            self.done[kind] += 1
+            self.done["most steps lost"] = max(self.done["most steps lost"], lost)
+            self.bar.update()
 
 
-def inspect(run: Path) -> None:
-    """The directory can be read, and at most one checkpoint interval is lost."""
-    if not (run / "config.json").exists():
-        return  # killed before it began
-    json.loads((run / "config.json").read_text())
-    if not (run / "metrics.jsonl").exists():
-        return
-    logged = max((row["step"] for row in read_metrics(run / "metrics.jsonl")), default=0)
-    newest = checkpoint.read_newest(run / "checkpoints")
+def planned(kills: int, events: list[tuple[str, bool, bool]]) -> list[tuple[int, bool]]:
+    """Writes to kill at, counted from 1, and whether to tear them; evenly spread if few."""
+    clean = [number for number, (_, changed, _) in enumerate(events, start=1) if changed]
+    torn = [number for number, (_, _, grown) in enumerate(events, start=1) if grown]
+    few = kills - kills // 3 if kills < len(clean) else len(clean)
+    rest = min(kills - few, len(torn))
+    return [(at, False) for at in evenly(clean, few)] + [(at, True) for at in evenly(torn, rest)]
+
+
+def evenly(values: list[int], wanted: int) -> list[int]:
+    """So many of the values, evenly spread, the first and the last among them."""
+    last = len(values) - 1
+    return [values[round(i * last / max(1, wanted - 1))] for i in range(wanted)]
+
+
+def inspect(run: Path) -> int:
+    """Check that all of a killed run can be read; returns how many measured steps are lost."""
+    directory = RunDirectory(run)
+    if not directory.config.exists():
+        return 0  # killed before it began
+    for path in run.rglob("*.json"):
+        if PARTIAL not in str(path):
+            json.loads(path.read_text())
+    if snapshots(run):
+        load_policy(run)
+    if (directory.reward / "reward.json").exists():
+        pureward.load_reward(run)
+    rows = read_metrics(directory.metrics) if directory.metrics.exists() else []
+    newest = checkpoint.read_newest(directory.checkpoints)
     kept = newest.facts["step"] if newest else 0
-    assert logged - kept <= INTERVAL, f"lost {logged - kept} steps, an interval is {INTERVAL}"
+    lost = max((row["step"] for row in rows), default=0) - kept
+    assert lost <= INTERVAL, f"lost {lost} steps of {run}, an interval is {INTERVAL}"
+    return max(0, lost)
 
 
-def killed(run: Path, chance: random.Random, longest: float) -> bool:
-    """Start or resume the run and kill it; False if it finished before."""
-    if chance.random() < 1 / 3:
-        process = start(run, "--die-in-write", str(chance.randint(1, 8)))
-    else:
-        process = start(run)
-    try:
-        code = process.wait(timeout=chance.uniform(0.0, longest))
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-        code = process.wait()
-    assert code in (0, -signal.SIGKILL), f"a run ended with code {code}"
-    return code != 0
+def contents(run: Path) -> dict[str, Any]:
+    """All that a run has made, without what tells the time and the place."""
+    skipped = {"lock", "config.json", "facts.json", "status.json", "metrics.jsonl"}
+    files = [path for path in run.rglob("*") if path.is_file() and "tensorboard" not in path.parts]
+    told: dict[str, Any] = {str(path.relative_to(run)): "" for path in files}
+    for path in files:
+        if path.name not in skipped:
+            told[str(path.relative_to(run))] = digest(path)
+    rows = read_metrics(run / "metrics.jsonl")
+    told["metrics"] = [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    best = checkpoint.best(run / "checkpoints")
+    told["best checkpoint"] = best.name if best else None
+    status = RunDirectory(run).read_status()
+    return told | {"status": {k: v for k, v in status.items() if k != "made_with"}}
+
+
+def digest(path: Path) -> str:
+    """Of a file's bytes; of tensors by name, since safetensors writes metadata in any order."""
+    if path.suffix != ".safetensors":
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    whole = hashlib.sha256()
+    with safe_open(path, framework="np") as file:
+        whole.update(repr(sorted((file.metadata() or {}).items())).encode())
+        for name in sorted(file.keys()):
+            array = file.get_tensor(name)
+            whole.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
+    return whole.hexdigest()
+
+
+def check_same(run: Path, expected: dict[str, Any]) -> None:
+    """Check that a run ended as the one that was left alone, with nothing unfinished about."""
+    left = [str(path.relative_to(run)) for path in run.rglob(f"{PARTIAL}*")]
+    assert not left, f"it has kept unfinished files: {left}"
+    found = contents(run)
+    differ = [k for k in sorted(found.keys() | expected) if found.get(k) != expected.get(k)]
+    assert not differ, f"it differs from a run that was never killed in {differ}"
 
 
 def main(args: Args) -> None:
-    chance, began = random.Random(args.seed), time.monotonic()
+    """Kill, resume, compare; print and write the figures."""
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        whole = Path(scratch) / "whole"
-        assert start(whole).wait() == 0
-        expected, kills, finished = measured(whole), 0, 0
-        bar = tqdm(total=args.kills, unit="kill")
-        run = Path(scratch) / "run-0"
-        while kills < args.kills or (run / "config.json").exists():
-            # Once killed often enough, the last run is let through to its end.
-            if kills < args.kills and killed(run, chance, args.longest):
-                kills += 1
-                bar.update()
-                inspect(run)
-                continue
-            if kills >= args.kills:
-                assert start(run).wait() == 0
-            assert measured(run) == expected, "a resumed run measured something else"
-            finished += 1
-            run = Path(scratch) / f"run-{finished}"
-        bar.close()
-    minutes = (time.monotonic() - began) / 60
-    print(f"{kills} kills, {finished} runs finished as if never stopped, {minutes:.1f} minutes")
+        stress = Stress(Path(scratch).resolve(), args)
+        with ThreadPoolExecutor(args.at_once) as pool:
+            for worker in [pool.submit(stress.work) for _ in range(args.at_once)]:
+                worker.result()
+        stress.bar.close()
+    kinds = Counter(name for name, changed, _ in stress.events if changed)
+    figures = {
+        **made_with(f"python benchmarks/kill_stress.py --kills {args.kills} --seed {args.seed}"),
+        "kills": stress.bar.n,
+        **stress.done,
+        "checkpoint interval, steps": INTERVAL,
+        "writes of a run that leave other files": sum(kinds.values()),
+        "kinds of write": dict(sorted(kinds.items())),
+        "runs failed": len(stress.failures),
+        "minutes": round((time.monotonic() - began) / 60, 1),
+    }
+    if args.out is not None:
+        write_json(args.out, figures)
+    print("\n".join(f"{name}: {value}" for name, value in figures.items()))
+    if stress.failures:
+        sys.exit("\n".join([f"{len(stress.failures)} runs failed:", *stress.failures]))
 
 
 if __name__ == "__main__":

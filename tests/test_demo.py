@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pureward.demo import METHODS, Size, demo, run_config
+from pureward.demo import METHODS, Size, _described, demo, run_config
+from pureward.errors import InputError
 from pureward.run.config import RunConfig
 
 TINY = Size(expert_steps=480, episodes=2, held_out=1, steps=320, warmup=160, evaluated=2)
@@ -22,6 +23,22 @@ def test_the_four_runs_differ_in_nothing_but_their_method():
 def test_nobody_gets_more_steps_than_said():
     for method in METHODS:
         assert run_config(method, Path("demo"), Size(steps=800)).env_steps == 800
+
+
+@pytest.mark.parametrize(
+    "card",
+    ["{", "[" * 100_000, "[]", '{"splits": {"train": []}}', '{"splits": {"train": %s}}', None],
+)
+def test_a_damaged_card_is_named_with_a_remedy(tmp_path, card):
+    folder = tmp_path / "annotations"
+    folder.mkdir()
+    if card is None:
+        (folder / "card.json").symlink_to(__file__)
+    else:
+        huge = '{"episodes": 2, "return_mean": 1, "return_min": 1, "return_max": 1%s}' % ("0" * 400)
+        (folder / "card.json").write_text(card.replace("%s", huge))
+    with pytest.raises(InputError, match=f"card.json must be the card .*; delete {folder} to"):
+        _described(tmp_path, "annotations")
 
 
 @pytest.mark.slow

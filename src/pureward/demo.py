@@ -5,18 +5,19 @@ Small enough for two CPU cores and a few minutes; nothing is pre-trained. What w
 when it is called again.
 """
 
-import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pureward.data.episodes import TRAIN
+from pureward.errors import InputError
 from pureward.reward.methods import method_named
 from pureward.run.collect import collect
 from pureward.run.config import RunConfig
 from pureward.run.presets import ON_ONE_CORE, preset
 from pureward.view.evidence import probe
-from pureward.view.history import History
+from pureward.view.history import History, card_number
 from pureward.view.report import write_report
 from pureward.work.fleet import train_all
 
@@ -118,11 +119,16 @@ def _collect(out: Path, size: Size) -> None:
 
 
 def _described(out: Path, name: str) -> str:
-    told = json.loads((out / name / "card.json").read_text())["splits"]["train"]
-    return (
-        f"{told['episodes']} {name}, mean return {told['return_mean']:.1f} "
-        f"(from {told['return_min']:.1f} to {told['return_max']:.1f})"
-    )
+    path = out / name / "card.json"
+    keys = ("episodes", "return_mean", "return_min", "return_max")
+    numbers = [card_number(path.parent, TRAIN, key) for key in keys]
+    if None in numbers:
+        raise InputError(
+            f"{path} must be the card that `pureward collect` wrote, and cannot be read; "
+            f"delete {path.parent} to collect it again"
+        )
+    episodes, mean, low, high = numbers
+    return f"{episodes} {name}, mean return {mean:.1f} (from {low:.1f} to {high:.1f})"
 
 
 def _notes(out: Path, size: Size, seconds: float) -> list[str]:

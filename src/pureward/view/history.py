@@ -143,6 +143,11 @@ def _card_splits(folder: Any) -> dict[str, Any]:
     return splits if isinstance(splits, dict) else {}
 
 
+def card_number(folder: Path, split: str, name: str) -> float | None:
+    """A number that the card of a dataset tells of a split; None if it has none such."""
+    return _number(_card_splits(str(folder)), split, name)
+
+
 def _number(splits: dict[str, Any], split: str, name: str) -> float | None:
     """A number that a card tells of a split, or None."""
     told = splits.get(split)

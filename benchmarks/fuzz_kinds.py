@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of file that pureward reads: a real one of each, and the call that reads it.
+
+Files lie in a folder with two runs and three datasets, and all paths are relative to it.
+"""
+
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from gymnasium import spaces
+from minari.data_collector import EpisodeBuffer
+from minari.dataset.minari_storage import MinariStorage
+
+import pureward
+from fuzz_hdf5 import change_hdf5
+from fuzz_mutations import (
+    ANY,
+    Mutation,
+    change_header,
+    change_json,
+    change_tensors,
+    replace_kind,
+)
+from pureward import demo
+from pureward.cli.parsing import parse
+from pureward.cli.runs import run_verbs
+from pureward.data.draw import Painter
+from pureward.reward.estimated import FEWEST_EPISODES
+from pureward.run.collect import collect
+from pureward.run.config import RunConfig
+from pureward.run.directory import RunDirectory, steps_made
+from pureward.run.policy import load_policy, snapshots
+from pureward.view.eta import read_eta
+from pureward.view.history import read_histories
+from pureward.view.plot import curves
+from pureward.work.training import Training, wall_seconds
+from stress_run import INTERVAL, WORLDS, small_run
+
+LEARNED, PLAIN = Path("learned"), Path("plain")
+FRAMES, STATES, JPEG = Path("annotations"), Path("states"), Path("jpeg")
+_NEWEST = f"checkpoints/step-{2 * INTERVAL:012d}"
+
+
+def settings(run: Path) -> RunConfig:
+    """Of one of the two runs; the plain one learns from the task's own reward."""
+    config = small_run(run, FRAMES, env_steps=2 * INTERVAL)
+    if run == LEARNED:
+        return config
+    return replace(config, method="truth", annotations="", prior="", probe_every=0)
+
+
+def write_material() -> None:
+    """Write two runs and three datasets to the working directory."""
+    pureward.train(settings(PLAIN))
+    few = {"episodes": 2, "held_out": FEWEST_EPISODES, "failures": 1, "device": "cpu"}
+    collect("reach", PLAIN, FRAMES, frames=True, **few)
+    collect("reach", PLAIN, STATES, **few)
+    Training(config=settings(LEARNED)).run()
+    _write_jpeg(JPEG)
+
+
+def _write_jpeg(folder: Path) -> None:
+    """A dataset of images as others write it, compressed as JPEG."""
+    folder.mkdir()
+    space = spaces.Box(0, 255, (64, 64, 3), np.uint8)
+    storage = MinariStorage.new(
+        folder.resolve(),
+        observation_space=space,
+        action_space=spaces.Discrete(3),
+        jpeg_encoding=True,
+    )
+    rng, steps = np.random.default_rng(0), 3
+    columns: dict[str, Any] = {
+        "observations": rng.integers(256, size=(steps + 1, 64, 64, 3), dtype=np.uint8),
+        "actions": rng.integers(3, size=steps),
+        "rewards": rng.random(steps),
+        "terminations": np.zeros(steps, dtype=bool),
+        "truncations": np.zeros(steps, dtype=bool),
+    }
+    storage.update_episodes(EpisodeBuffer(**columns, infos={}) for _ in range(2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of file: where it lies, how it is damaged, and what reads it."""
+
+    files: tuple[Path, ...]
+    read: Callable[[Path], Any]
+    """Takes the path of the damaged file; what it returns must hold nothing from outside."""
+    mutations: tuple[Mutation, ...]
+
+
+def _resume(file: Path) -> None:
+    """Restore the newest checkpoint of a run and go on for two steps of every world."""
+    config = settings(Path(file.parts[0]))
+    pureward.train(replace(config, env_steps=config.env_steps + 2 * WORLDS), resume=True)
+
+
+def _config(file: Path) -> None:
+    """All that looks at a run's settings."""
+    run = Path(file.parts[0])
+    arguments = ["train", "reach", "--resume", "--out", str(run)]
+    calls = (
+        lambda: _policy(file),
+        lambda: _look(file),
+        lambda: parse(run_verbs(arguments), arguments),
+        lambda: _resume(file),
+    )
+    refusal: pureward.InputError | None = None
+    for call in calls:
+        try:
+            call()
+        except pureward.InputError as error:  # the others may still fail otherwise
+            refusal = error
+    if refusal is not None:
+        raise refusal
+
+
+def _status(file: Path) -> None:
+    run = Path(file.parts[0])
+    steps_made(RunDirectory(run).read_status())
+    Training(config=settings(run)).finished()
+    wall_seconds(run)
+
+
+def _look(file: Path) -> str:
+    """Draw and judge the run, as `pureward plot` and reports do."""
+    histories = read_histories([Path(file.parts[0])])
+    for history in histories:
+        read_eta(history)
+    try:
+        curves(histories, metric="return", by="steps")
+    finally:
+        plt.close("all")
+    return str([history.verdict() for history in histories])
+
+
+def _policy(file: Path) -> torch.Tensor:
+    run = Path(file.parts[0])
+    return load_policy(run).act(torch.zeros(1, 4))
+
+
+def _reward(file: Path) -> torch.Tensor:
+    return pureward.load_reward(LEARNED)(torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
+
+
+@cache
+def _painter() -> Painter:
+    return Painter("reach", worlds=4)
+
+
+def _dataset(file: Path) -> list[torch.Tensor]:
+    dataset = pureward.read_dataset(file.parts[0])
+    parts = []
+    for episode in dataset.episodes[:20]:
+        whole = episode if len(episode) > 100 else _painter().draw(episode)
+        columns = (whole.rewards, whole.actions, whole.state, whole.frames, whole.success)
+        parts += [part for part in columns if part is not None]
+    return parts
+
+
+def _card(file: Path) -> str:
+    demo._described(Path(), str(FRAMES))
+    return _look(LEARNED / "config.json")
+
+
+def _lock(file: Path) -> None:
+    with RunDirectory(Path(file.parts[0])) as directory:
+        directory.in_use()
+
+
+def _fitting(mutation: Mutation) -> Mutation:
+    """The same damage, with the size of the tensors in facts.json made to fit."""
+
+    def damage(path: Path, outside: Path, chance: random.Random) -> str:
+        told, facts = mutation(path, outside, chance), path.with_name("facts.json")
+        known = json.loads(facts.read_text())
+        facts.write_text(json.dumps(known | {"bytes": path.stat().st_size}))
+        return told
+
+    return damage
+
+
+def _kind(read: Callable[[Path], Any], files: list[Path], *own: Mutation) -> Kind:
+    return Kind(read=read, files=tuple(files), mutations=(*own, *own, *ANY))
+
+
+def kinds() -> dict[str, Kind]:
+    """All kinds by name; call it where the material lies."""
+    both = (PLAIN, LEARNED)
+    newest = {run: snapshots(run)[-1] for run in both}
+    sets = {name: name / "data" for name in (FRAMES, STATES)} | {JPEG: JPEG}
+    hdf5 = {name: folder / "main_data.hdf5" for name, folder in sets.items()}
+    facts = sorted((PLAIN / "checkpoints").glob("step-*/facts.json"))
+    tensors = (change_header, change_tensors)
+    fitting = tuple(map(_fitting, (*tensors, change_tensors, change_tensors)))
+    folders = [PLAIN / name for name in ("checkpoints", "snapshots", "tensorboard", _NEWEST)]
+    return {
+        "config.json": _kind(_config, [run / "config.json" for run in both], change_json),
+        "status.json": _kind(_status, [PLAIN / "status.json"], change_json),
+        "work.json": _kind(_status, [LEARNED / "work.json"], change_json),
+        "metrics.jsonl, drawn": _kind(_look, [run / "metrics.jsonl" for run in both], change_json),
+        "metrics.jsonl, resumed": _kind(_resume, [PLAIN / "metrics.jsonl"], change_json),
+        "lock": _kind(_lock, [PLAIN / "lock"]),
+        "folders of a run": Kind(read=_resume, files=tuple(folders), mutations=(replace_kind,)),
+        "checkpoint facts": _kind(_resume, facts, change_json),
+        "checkpoint tensors": _kind(
+            _resume, [run / _NEWEST / "state.safetensors" for run in both], *fitting
+        ),
+        "snapshot": _kind(_policy, list(newest.values()), *tensors),
+        "reward.json": _kind(_reward, [LEARNED / "reward/reward.json"], change_json),
+        "reward tensors": _kind(_reward, [LEARNED / "reward/reward.safetensors"], *tensors),
+        "HDF5, frames": _kind(_dataset, [hdf5[FRAMES]], change_hdf5, change_hdf5),
+        "HDF5, states": _kind(_dataset, [hdf5[STATES]], change_hdf5, change_hdf5),
+        "HDF5, JPEG": _kind(_dataset, [hdf5[JPEG]], change_hdf5, change_hdf5),
+        "metadata.json": _kind(
+            _dataset, [folder / "metadata.json" for folder in sets.values()], change_json
+        ),
+        "card.json": _kind(_card, [FRAMES / "card.json"], change_json),
+    }
+
+
+def damage(kind: Kind, number: int, outside: Path, chance: random.Random) -> tuple[Path, str]:
+    """Damage one of a kind's files; returns its path and what was done."""
+    file = kind.files[chance.randrange(len(kind.files))]
+    mutation = kind.mutations[number % len(kind.mutations)]
+    assert os.path.lexists(file), f"{file} is part of the material"
+    return file, mutation(file, outside, chance)
