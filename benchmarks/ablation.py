@@ -29,7 +29,6 @@ SEEDS = tuple(range(200, 210))
 VIEW = "reward.network.view."
 CENTRE = {VIEW + "crop": 0.8, VIEW + "shift": 0.1}
 SHIFTS = {VIEW + "crop": 1.0, VIEW + "shift": 0.1}
-SPREAD = {VIEW + "crop": 0.8, VIEW + "crop_spread": 0.2}
 FLIP = {VIEW + "flip": True}
 PLAIN_COLOURS = {
     VIEW + "brightness": 0.0,
@@ -91,7 +90,6 @@ ROWS: dict[str, dict[str, Row]] = {
     "walker": {
         "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
         "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
-        "nn-pugail-spread": Row(method="nn-pugail", changes=SPREAD),
         "gail-shift": Row(method="gail", changes=SHIFTS),
         "gail-centre": Row(method="gail", changes=CENTRE),
         "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),

@@ -32,7 +32,6 @@ from pureward.run.machine import made_with
 CANDIDATES = {
     "window of 0.8 (a, c)": View(flip=False),
     "shifts of whole frames (b)": View(flip=False, crop=1.0),
-    "windows of 0.8 to 1 (d)": View(flip=False, crop_spread=0.2),
     "whole frames": View(flip=False, crop=1.0, shift=0.0),
 }
 

@@ -54,7 +54,6 @@ def unpacked(packed: torch.Tensor, images: int) -> torch.Tensor:
         (1, View.only(crop=0.8)),
         (2, View.only(crop=0.8, shift=0.1)),
         (1, View.only(shift=0.1)),
-        (1, View.only(crop=0.6, crop_spread=0.4)),
         (1, View.only(brightness=0.3)),
         (2, View.only(contrast=(0.5, 2.0))),
         (1, View.only(saturation=(0.5, 2.0))),

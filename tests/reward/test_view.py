@@ -212,8 +212,8 @@ def test_result_is_always_in_the_unit_range(batch, channels, unit, seed):
     config = View(crop=0.5, brightness=1.0, contrast=(0, 4), saturation=(0, 4), hue=0.5)
     frames = some_frames(batch, channels, 32, seed)
     drawn = draw(frames.shape, config, device="cpu", generator=rng(seed))
-    low = torch.tensor([0, 0, 0, -1, 0, 0, -0.5, 0.5])
-    high = torch.tensor([1, 0.5, 0.5, 1, 4, 4, 0.5, 1])
+    low = torch.tensor([0, 0, 0, -1, 0, 0, -0.5])
+    high = torch.tensor([1, 0.5, 0.5, 1, 4, 4, 0.5])
     extreme = (low + torch.tensor(unit) * (high - low)).expand(batch, -1)
     out = apply(frames, Draw(parameters=extreme, noise=drawn.noise), config)
     assert out.isfinite().all()
@@ -237,18 +237,3 @@ def test_result_is_always_in_the_unit_range(batch, channels, unit, seed):
 def test_bad_strengths_are_refused(change, sentence):
     with pytest.raises(InputError, match=sentence):
         View(**change)
-
-
-def test_crops_of_many_sizes_by_hand():
-    """Of a ramp 0, 8, … 248 a crop of side s at offset o shows columns o + s·(i + ½)/32."""
-    config = View.only(crop=0.6, crop_spread=0.4)
-    ramp = torch.arange(0, 256, 8, dtype=torch.uint8).expand(200, 3, 32, 32)
-    drawn = draw(ramp.shape, config, device="cpu", generator=rng())
-    side, left = drawn.column("side"), drawn.column("left")
-    assert 0.6 <= float(side.min()) < 0.62
-    assert 0.98 < float(side.max()) <= 1.0
-    assert float((left + side).max()) <= 1.0
-    assert float(left.min()) >= 0.0
-    columns = left[:, None] + side[:, None] * (torch.arange(32) + 0.5) / 32
-    expected = (8 * (32 * columns - 0.5)).clamp(0, 248)
-    torch.testing.assert_close(apply(ramp, drawn, config)[:, 1, 5] * 255, expected)

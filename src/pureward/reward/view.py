@@ -20,8 +20,7 @@ from pureward.errors import InputError
 
 # Rec. 601 luma, the grey that contrast is measured about.
 LUMA = (0.299, 0.587, 0.114)
-PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue", "side")
-OFFSETS, SIDE = slice(1, 3), slice(7, 8)
+PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
 # The colour arithmetic passes over its data some forty times. Smaller chunks stay in cache, but
 # every pass of every chunk incurs a thread barrier.
 CPU_CHUNK_VALUES = 64 * 3 * 64 * 64
@@ -37,8 +36,6 @@ class View:
     shift: float = 0.1
     """How far the window moves from the frame's centre in training, as a share of the frame's
     side; scoring looks at the centre. Outside the frame, its border is repeated."""
-    crop_spread: float = 0.0
-    """How much larger a window may be, at random; the largest is scored."""
     flip: bool = True
     """Mirror left and right in half of the samples: right where a mirror image shows the same
     behaviour."""
@@ -89,7 +86,7 @@ class View:
     @property
     def scored(self) -> "View":
         """The view that scoring uses: the same window at the centre, nothing at random."""
-        return View.only(crop=min(1.0, self.crop + self.crop_spread))
+        return View.only(crop=self.crop)
 
     @property
     def moves(self) -> bool:
@@ -107,7 +104,7 @@ class Draw:
     """One draw of all parameters for a batch."""
 
     parameters: Tensor
-    """(batch, 8) float32, columns named by `PARAMETERS`; offsets are shares of the side."""
+    """(batch, 7) float32, columns named by `PARAMETERS`; offsets are shares of the side."""
     noise: Tensor | None
     """(batch, channels, height, width) uint8, 0 to 255 for −noise to +noise, or None."""
 
@@ -134,16 +131,13 @@ def draw(
         return Draw(parameters=low.expand(shape[0], -1), noise=None)
     unit = torch.rand(shape[0], len(PARAMETERS), device=device, generator=generator)
     parameters = torch.addcmul(low, unit, length)
-    if view.crop_spread:
-        room = 1 - parameters[:, SIDE]
-        parameters[:, OFFSETS] = room * unit[:, OFFSETS]
     noise = random_bytes(shape, device, generator) if view.noise > 0 else None
     return Draw(parameters=parameters, noise=noise)
 
 
 @lru_cache(maxsize=64)
 def parameter_ranges(view: View, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Return the lower ends of the parameters' ranges and their lengths, (8,) each.
+    """Return the lower ends of the parameters' ranges and their lengths, (7,) each.
 
     Kept, because a captured graph may not copy from the host.
     """
@@ -157,7 +151,6 @@ def parameter_ranges(view: View, device: torch.device | str) -> tuple[Tensor, Te
         view.contrast,
         view.saturation,
         (-view.hue, view.hue),
-        (view.crop, view.crop + view.crop_spread),
     )
     table = torch.tensor(ends, dtype=torch.float32, device=device)
     return table[:, 0].contiguous(), table[:, 1] - table[:, 0]
@@ -208,7 +201,7 @@ def viewed(frames: Tensor, view: View, generator: torch.Generator | None = None)
 def _distorted(frames: Tensor, drawn: Draw, view: View) -> Tensor:
     x = frames.to(torch.float32)
     if view.moves:
-        x = moved(x, drawn)
+        x = moved(x, drawn, view.crop)
     batch, channels, height, width = x.shape
     images = x.div_(255).view(batch, channels // 3, 3, height, width)
     if view.brightness > 0:
@@ -228,11 +221,11 @@ def _per_sample(drawn: Draw, name: str) -> Tensor:
     return drawn.column(name).view(-1, 1, 1, 1, 1)
 
 
-def moved(x: Tensor, drawn: Draw) -> Tensor:
+def moved(x: Tensor, drawn: Draw, crop: float) -> Tensor:
     """Flip, crop and resize back, bilinear, as one resampling of (batch, channels, h, w)."""
     height, width = x.shape[-2:]
-    rows = positions(drawn.column("top"), drawn.column("side"), height)
-    columns = positions(drawn.column("left"), drawn.column("side"), width)
+    rows = positions(drawn.column("top"), crop, height)
+    columns = positions(drawn.column("left"), crop, width)
     mirrored = drawn.column("flip").unsqueeze(1) > 0.5
     columns = torch.where(mirrored, columns.flip(1), columns)
     grid = x.new_empty(x.shape[0], height, width, 2)
@@ -241,13 +234,13 @@ def moved(x: Tensor, drawn: Draw) -> Tensor:
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 
-def positions(offset: Tensor, side: Tensor, size: int) -> Tensor:
+def positions(offset: Tensor, side: float, size: int) -> Tensor:
     """Where output pixels lie in the source, (batch, size), from −1 at one edge to 1 at the other.
 
     Output pixel i has its centre at the share offset + side·(i + ½)/size of the frame.
     """
     centre = (torch.arange(size, device=offset.device, dtype=torch.float32) + 0.5) / size
-    return 2 * (offset.unsqueeze(1) + side.unsqueeze(1) * centre) - 1
+    return 2 * (offset.unsqueeze(1) + side * centre) - 1
 
 
 def with_contrast(images: Tensor, factor: Tensor) -> Tensor:

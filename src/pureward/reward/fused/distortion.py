@@ -40,6 +40,7 @@ def _colours(
     pixel,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
+    CROP: tl.constexpr,
     MOVE: tl.constexpr,
     BRIGHTEN: tl.constexpr,
 ):
@@ -49,9 +50,8 @@ def _colours(
     column = pixel % WIDTH
     if MOVE:
         column = tl.where(tl.load(parameter) > 0.5, WIDTH - 1 - column, column)
-        side = tl.load(parameter + 7)
-        y = tl.load(parameter + 1) * HEIGHT + (row.to(tl.float32) + 0.5) * side - 0.5
-        x = tl.load(parameter + 2) * WIDTH + (column.to(tl.float32) + 0.5) * side - 0.5
+        y = tl.load(parameter + 1) * HEIGHT + (row.to(tl.float32) + 0.5) * CROP - 0.5
+        x = tl.load(parameter + 2) * WIDTH + (column.to(tl.float32) + 0.5) * CROP - 0.5
         y = tl.minimum(tl.maximum(y, 0.0), HEIGHT - 1.0)
         x = tl.minimum(tl.maximum(x, 0.0), WIDTH - 1.0)
         row, column = y.to(tl.int32), x.to(tl.int32)
@@ -101,6 +101,7 @@ def distort(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     NOISE: tl.constexpr,
+    CROP: tl.constexpr,
     MOVE: tl.constexpr,
     BRIGHTEN: tl.constexpr,
     CONTRAST: tl.constexpr,
@@ -118,7 +119,9 @@ def distort(
         total = tl.zeros((BLOCK,), tl.float32)
         for start in range(0, area, BLOCK):
             pixel = start + tl.arange(0, BLOCK)
-            red, green, blue = _colours(frame, parameter, pixel, HEIGHT, WIDTH, MOVE, BRIGHTEN)
+            red, green, blue = _colours(
+                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
+            )
             total += 0.299 * red + 0.587 * green + 0.114 * blue
         grey = tl.sum(total, 0) / area
     for start in range(0, area, BLOCK):
@@ -126,7 +129,9 @@ def distort(
         red = tl.zeros((BLOCK,), tl.float32)
         green, blue = red, red
         if image < IMAGES:
-            red, green, blue = _colours(frame, parameter, pixel, HEIGHT, WIDTH, MOVE, BRIGHTEN)
+            red, green, blue = _colours(
+                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
+            )
             if CONTRAST:
                 factor = tl.load(parameter + 4)
                 rest = grey * (1 - factor)
@@ -158,7 +163,7 @@ def distorted(
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        parameters: (batch, 8) of `view.draw`; rows may be one row expanded.
+        parameters: (batch, 7) of `view.draw`; rows may be one row expanded.
         view: which distortions apply.
         seed: (1,) int64 on the device, from which the noise of every pixel follows; needed
             where the view has noise.
@@ -172,7 +177,7 @@ def distorted(
     distort[(batch, slots)](
         frames, parameters, parameters.stride(0), seed, target,
         IMAGES=images, SLOTS=slots, HEIGHT=height, WIDTH=width,
-        NOISE=view.noise, MOVE=view.moves,
+        NOISE=view.noise, CROP=view.crop, MOVE=view.moves,
         BRIGHTEN=view.brightness > 0, CONTRAST=view.contrast != (1.0, 1.0),
         RECOLOUR=view.saturation != (1.0, 1.0) or view.hue > 0,
         BLOCK=BLOCK, num_warps=WARPS,
