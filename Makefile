@@ -1,45 +1,66 @@
 # Every target sets up what it needs: a virtual environment in .venv, then the work itself.
+# pip reads its own settings (PIP_FIND_LINKS, PIP_NO_INDEX, HTTPS_PROXY) from the environment.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+READY := $(VENV)/.ready-demo
+READY_TEST := $(VENV)/.ready-test
+IDENTITY := -c 'import sys; print(sys.version, sys.base_prefix)'
 
-.PHONY: demo test slow lint bench stress clean
+.PHONY: demo test slow lint bench stress short-stress clean FORCE
 
 demo: $(READY)
 	$(BIN)/pureward demo --out demo
 
-test: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest
+test: $(READY_TEST)
+	$(MAKE) -j2 --output-sync=target lint short-stress  # a core each
+	$(PYTEST)
 
-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+slow: $(READY_TEST)
+	$(PYTEST) -m slow
 
-lint: $(READY)
+lint: $(READY_TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+bench: $(READY_TEST)
+	$(INSTALL) -e '.[bench]'
 	$(BIN)/python benchmarks/stepping.py
 	$(BIN)/python benchmarks/rendering.py
 	$(BIN)/python benchmarks/augment.py
 	$(BIN)/python benchmarks/d4pg.py
 	$(BIN)/python benchmarks/replay.py
 
-stress: $(READY)
+stress: $(READY_TEST)
 	$(BIN)/python benchmarks/kill_stress.py
+
+short-stress: $(READY_TEST)
+	$(BIN)/python benchmarks/kill_stress.py --kills 10
 
 clean:
 	rm -rf $(VENV) demo
 
-$(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	    || { echo "pureward needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) \
-	    || { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+# Made anew if PYTHON=... names another Python, or if its own Python is gone.
+$(VENV)/.python: FORCE
+	@has=$$($(BIN)/python $(IDENTITY) 2>/dev/null); wants=$$has; \
+	if [ -z "$$has" ] || [ "$(origin PYTHON)" != file ]; then \
+	    $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	        || { echo "pureward needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }; \
+	    wants=$$($(PYTHON) $(IDENTITY)); \
+	fi; \
+	if [ "$$has" != "$$wants" ]; then \
+	    $(PYTHON) -m venv --clear $(VENV) \
+	        || { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 2; }; \
+	fi; \
+	[ -e $@ ] || touch $@
+
+$(READY): $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) -e .
+	@touch $@
+
+$(READY_TEST): $(READY)
+	$(INSTALL) -e '.[dev,kernels]'
 	@touch $@

@@ -17,7 +17,7 @@ import kornia.augmentation as K
 import torch
 import tyro
 
-from pureward.reward.augment import AugmentConfig, augment
+from pureward.reward.view import View, augment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Args:
     """CPU threads."""
 
 
-def kornia_pipeline(config: AugmentConfig) -> K.ImageSequential:
+def kornia_pipeline(config: View) -> K.ImageSequential:
     """The same distortions from Kornia's modules; its noise is Gaussian of the same variance."""
     side = config.crop**2
     return K.ImageSequential(
@@ -54,7 +54,7 @@ def timed(call) -> float:
 def measure(args: Args) -> dict[str, object]:
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    config = AugmentConfig()
+    config = View()
     frames = torch.randint(0, 256, (args.batch, 3, 64, 64), dtype=torch.uint8)
     theirs = kornia_pipeline(config)
     calls = {
@@ -96,15 +96,15 @@ def contact_sheet(path: Path) -> None:
     from matplotlib import pyplot
 
     rows = {
-        "as stored": AugmentConfig.off(),
-        "flip": AugmentConfig.only(flip=True),
-        "crop": AugmentConfig.only(crop=0.8),
-        "brightness": AugmentConfig.only(brightness=0.125),
-        "contrast": AugmentConfig.only(contrast=(0.5, 2.0)),
-        "saturation": AugmentConfig.only(saturation=(0.5, 2.0)),
-        "hue": AugmentConfig.only(hue=0.05),
-        "noise": AugmentConfig.only(noise=16.0),
-        "all": AugmentConfig(),
+        "as stored": View.off(),
+        "flip": View.only(flip=True),
+        "crop": View.only(crop=0.8),
+        "brightness": View.only(brightness=0.125),
+        "contrast": View.only(contrast=(0.5, 2.0)),
+        "saturation": View.only(saturation=(0.5, 2.0)),
+        "hue": View.only(hue=0.05),
+        "noise": View.only(noise=16.0),
+        "all": View(),
     }
     generator = torch.Generator().manual_seed(4)
     figure, axes = pyplot.subplots(len(rows), 8, figsize=(8.6, 9.4), squeeze=False)

@@ -63,8 +63,8 @@ def drawn(replay: Replay, batch: int, rng: torch.Generator) -> Batch:
 def td3(batch: int) -> Callable[[int], None]:
     """Stable-Baselines3's `train()`, its replay full of as many steps."""
     import gymnasium
-    from stable_baselines3 import TD3
-    from stable_baselines3.common.logger import Logger
+    from stable_baselines3 import TD3  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.logger import Logger  # pyright: ignore[reportMissingImports]
 
     class Nothing(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1, 1, (STATE,), np.float32)

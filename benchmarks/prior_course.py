@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from pureward.reward.augment import AugmentConfig
 from torch import Tensor
 
 import pureward
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, TRAIN, Episode
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
 from pureward.reward.estimated import EstimatedPrior
 from pureward.reward.methods import Choice, choose

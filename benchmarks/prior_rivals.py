@@ -71,7 +71,10 @@ ON_SCORES = {
 
 def pulearn_estimates(positive: Tensor, unlabeled: Tensor) -> dict[str, float]:
     """pulearn's histogram and SCAR-EM estimators with their default classifier."""
-    from pulearn.priors import HistogramMatchPriorEstimator, ScarEMPriorEstimator
+    from pulearn.priors import (  # pyright: ignore[reportMissingImports]
+        HistogramMatchPriorEstimator,
+        ScarEMPriorEstimator,
+    )
 
     images = np.concatenate([positive.numpy(), unlabeled.numpy()])
     labels = np.r_[np.ones(len(positive)), np.zeros(len(unlabeled))]

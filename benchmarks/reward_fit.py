@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stack", type=int, default=1, help="consecutive frames in a sample")
     parser.add_argument("--every", type=int, default=1, help="take one frame in so many")
     parser.add_argument(
-        "--fit", nargs="+", default=["rate=1e-4"], help="rate, batch, passes, decay, spread"
+        "--fit", nargs="+", default=["rate=1e-4"], help="rate, batch, passes, decay"
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers")
@@ -63,7 +63,6 @@ def settings(text: str, network: NetworkConfig) -> RewardModelConfig:
         batch_size=int(given.get("batch", own.batch_size)),
         epochs=int(given.get("passes", own.epochs)),
         decay="decay" in given,
-        augment=replace(own.augment, crop_spread=float(given.get("spread", 0.0))),
         held_out=0.0,  # the dataset has its own
     )
 

@@ -1,12 +1,21 @@
 import os
 
-import pytest
-import torch
-
+# With `pytest -n`, a core for each worker and the processes that it starts: MuJoCo, which starts a
+# thread for every core, would else wait for threads of other workers.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+# Before torch is imported: runs that are compared to the last bit, here and in processes of their
+# own, must have the same number of threads on any machine. Tests use other cores by `pytest -n`.
+os.environ["OMP_NUM_THREADS"] = "1"
 # No test draws through OpenGL: dm_control must not look for a display when it is imported.
 os.environ.setdefault("MUJOCO_GL", "disabled")
+
+import pytest
+import torch
 
 
 @pytest.fixture(autouse=True)
 def _same_numbers_everywhere():
+    torch.set_num_threads(1)
     torch.manual_seed(0)

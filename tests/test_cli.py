@@ -118,8 +118,8 @@ def test_train_does_not_ask_for_what_a_run_sets_itself(capsys):
     with pytest.raises(SystemExit):
         main(["train", "lift", "--help"])
     told = capsys.readouterr().out
-    assert "--reward.augment.crop" in told
-    for own in ("--reward.model.augment", "--reward.model.members", "--reward.network.height"):
+    assert "--reward.network.view.crop" in told
+    for own in ("--reward.model.network", "--reward.model.members", "--reward.network.height"):
         assert own not in told
 
 

@@ -1,7 +1,6 @@
 """The demo: fair settings, a report at the end, and nothing done twice."""
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,8 +52,6 @@ def test_a_demo_ends_in_a_report_and_goes_on_where_it_was(tmp_path, capfd):
     assert "2 demonstrations" in capfd.readouterr().out
     written = {path: path.stat().st_mtime for path in tmp_path.glob("*/metrics.jsonl")}
     assert len(written) == 5
-    began = time.monotonic()
     again = demo(tmp_path, TINY)
-    assert time.monotonic() - began < done.seconds
     assert {path: path.stat().st_mtime for path in written} == written, "nothing is trained twice"
     assert again.report == done.report

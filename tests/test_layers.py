@@ -9,7 +9,7 @@ ROOT = Path(pureward.__file__).parent
 
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
-    {"errors", "gym", "interval"},
+    {"errors", "gym", "interval", "progress"},
     {"types"},
     {"files", "capture", "trust"},
     {"sim"},

@@ -10,8 +10,9 @@ from pureward.errors import InputError
 from pureward.probe import Probes
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
+from pureward.reward.view import View
 
-SHAPE = NetworkConfig(height=32, width=32)
+SHAPE = NetworkConfig(height=32, width=32, view=View.off())
 
 
 class Brightness(ResidualCNN):
@@ -63,6 +64,8 @@ def test_shares_and_means_of_every_source():
             "success/solved": 1.0,
             "mean/solved": high,
             "predicted/solved": 1.0,
+            "mean/as_trained": (3 * high + low) / 4,
+            "predicted/as_trained": 0.5,
         },
         abs=1e-6,
     )
@@ -86,7 +89,8 @@ def test_one_half_is_no_success():
 def test_sources_without_frames_are_absent():
     probes = Probes({"train": frames(255), "failure": frames()})
     assert probes.sizes == {"train": 1}
-    assert set(probes.measure(reward("imitation"), frames())) == {"success/train", "mean/train"}
+    told = probes.measure(reward("imitation"), frames())
+    assert set(told) == {"success/train", "mean/train", "mean/as_trained"}
     assert Probes({}).measure(reward("imitation")) == {}
 
 

@@ -5,8 +5,15 @@ from numbers import Integral
 
 #: Torch counts in 64 bits; evaluations add to a run's seed, and ensembles multiply it.
 LARGEST = 2**53
-# As torch says it of a GPU and of the host, and Warp of a GPU.
-_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+# Parts of what torch, its CUDA libraries and Warp say on any processor, in lower case.
+_NO_MEMORY = (
+    "out of memory",
+    "not enough memory",
+    "allocate memory",
+    "tried to allocate",
+    "failed to allocate",
+    "status_alloc_failed",
+)
 
 
 class InputError(ValueError):
@@ -35,8 +42,8 @@ class TrainingError(RuntimeError):
 
 def lacks_memory(error: BaseException) -> bool:
     """Whether it was raised for want of memory; torch and Warp tell that in words."""
-    told = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
-    return told or isinstance(error, MemoryError | RoomError)
+    said = str(error).lower() if isinstance(error, RuntimeError) else ""
+    return any(words in said for words in _NO_MEMORY) or isinstance(error, MemoryError | RoomError)
 
 
 def in_brief(error: BaseException) -> str:

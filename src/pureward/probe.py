@@ -68,6 +68,9 @@ class Probes:
             level of a gate that has one, and
             `mean/SOURCE`, the mean of D, where there is a discriminator;
             `predicted/SOURCE`, the mean of r_φ, where there is a reward model.
+            All are scored as rewards are paid, except `mean/as_trained` and
+            `predicted/as_trained`: those of the trained frames again, in the random views that
+            they are learned from.
         """
         frames = dict(self._frames)
         for name, drawn in ((REPLAY, replay), (SOLVED, solved)):
@@ -81,9 +84,22 @@ class Probes:
                 values[f"mean/{name}"] = logits.sigmoid().mean()
             if reward.members:
                 values[f"predicted/{name}"] = reward.predicted(seen).float().mean()
+        if TRAIN in frames:
+            values |= self._as_trained(reward, frames[TRAIN])
         if not values:
             return {}
         return dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
+
+    def _as_trained(self, reward: LearnedReward, frames: Tensor) -> dict[str, Tensor]:
+        """The means over the same frames in random views, the same views at every measurement."""
+        values = {}
+        if reward.discriminator is not None:
+            rng = torch.Generator(reward.device).manual_seed(0)
+            values["mean/as_trained"] = reward.success_logits(frames, rng).float().sigmoid().mean()
+        if reward.members:
+            rng = torch.Generator(reward.device).manual_seed(0)
+            values["predicted/as_trained"] = reward.predicted(frames, rng).float().mean()
+        return values
 
 
 def _drawn(frames: Tensor, most: int, seed: int) -> Tensor:

@@ -27,7 +27,6 @@ from pureward.data.replay import Replay
 from pureward.data.windows import Windows
 from pureward.errors import InputError
 from pureward.relabel import Labels
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.compose import LEVELS, Gate, Level
 from pureward.reward.discriminator import Discriminator
 from pureward.reward.learned import LearnedReward
@@ -76,9 +75,7 @@ class PurlConfig:
     memory_share: float = 0.5
     """Share of D's unlabeled frames that come from this memory."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
-    """D and r_φ; the frames' shape is the environment's."""
-    augment: AugmentConfig = field(default_factory=AugmentConfig)
-    """Distortions of the frames that D and r_φ learn from (Table 3)."""
+    """D and r_φ, and how they look at frames; the frames' shape is the environment's."""
     model: RewardModelConfig = field(default_factory=RewardModelConfig)
     """How r_φ is fitted, before the policy learns."""
 

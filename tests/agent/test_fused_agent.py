@@ -9,7 +9,7 @@ import torch
 ON_CUDA = torch.cuda.is_available()
 if not ON_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
-pytest.importorskip("triton")
+pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
 
 from pureward.agent.d4pg import D4PG, Batch, D4PGConfig  # noqa: E402
 from pureward.agent.fused import teaching, update  # noqa: E402

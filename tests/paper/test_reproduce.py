@@ -1,6 +1,7 @@
 """Reproducing a figure: once, after a stop, past a failure, and not at all in a dry run."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,7 +147,9 @@ def test_episodes_of_every_prl_are_watched_with_both_rewards(out):
     with Image.open(done.files[0]) as picture:
         assert picture.width > picture.height > 200
     assert {row["task"] for row in done.claims} == {"reach (the paper has not)"}
-    assert done.claims[0]["numbers"].endswith(" over 32 episodes of seed-0, seed-1")
+    numbers = done.claims[0]["numbers"]
+    assert " over 32 episodes of seed-0, seed-1 [" in numbers
+    assert re.search(r"\[seed-0 .*true .*prl .*; seed-1 .*true .*prl ", numbers), "each seed's mean"
     assert {row["outcome"] for row in done.claims} <= {"holds", "does not hold"}
 
 

@@ -5,17 +5,15 @@ import pytest
 import torch
 
 from pureward.reward.network import NetworkConfig
-
-
-@pytest.fixture(autouse=True)
-def _few_threads():
-    torch.set_num_threads(2)
+from pureward.reward.view import View
 
 
 @pytest.fixture
 def small_network() -> NetworkConfig:
-    """Two stages of few channels on 32×32 frames: the same code, a tenth of the time."""
-    return NetworkConfig(height=32, width=32, stage_channels=(8, 8), stage_blocks=1)
+    """Two stages of few channels on whole 32×32 frames: the same code, a tenth of the time."""
+    return NetworkConfig(
+        height=32, width=32, stage_channels=(8, 8), stage_blocks=1, view=View.off()
+    )
 
 
 @pytest.fixture

@@ -9,19 +9,17 @@ import torch
 import torch.nn.functional as F
 
 from pureward.errors import InputError
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.discriminator import METRICS, Discriminator, DiscriminatorConfig
 from pureward.reward.engine import logits, resolved
 from pureward.reward.failures import nnpnu
 from pureward.reward.network import NetworkConfig
 from pureward.reward.risk import nnpu, pn, upu
 from pureward.reward.variational import mixed_frames, vpu
+from pureward.reward.view import View
 
 
 def config_of(network, **changes) -> DiscriminatorConfig:
-    return DiscriminatorConfig(
-        network=network, **({"augment": AugmentConfig.off(), "learning_rate": 1e-3} | changes)
-    )
+    return DiscriminatorConfig(network=network, **({"learning_rate": 1e-3} | changes))
 
 
 def weights_of(made: Discriminator) -> torch.Tensor:
@@ -32,7 +30,7 @@ def test_paper_defaults():
     config = DiscriminatorConfig()
     assert (config.learning_rate, config.slack, config.step_back) == (1e-5, 0.0, 1.0)
     assert config.loss == "logistic"
-    assert config.augment == AugmentConfig()
+    assert config.network.view == View()
 
 
 @pytest.mark.parametrize("risk", [pn, upu, nnpu])
@@ -155,7 +153,7 @@ def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
 
 
 def test_same_seed_same_course(small_network, scenes):
-    config = config_of(small_network, augment=AugmentConfig())
+    config = config_of(replace(small_network, view=View()))
     a, b, c = (Discriminator(config, seed=s) for s in (5, 5, 6))
     p, u = scenes(4, 0)[0], scenes(4, 1)[0]
     for _ in range(2):
@@ -298,7 +296,7 @@ def test_engine_scores_like_the_network(small_network, scenes):
 @pytest.mark.parametrize("risk", [nnpu, nnpnu, vpu])
 @pytest.mark.parametrize("arithmetic", ["bfloat16", "fused"])
 def test_captured_updates_equal_eager_ones(arithmetic, risk, scenes):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     network = NetworkConfig(height=32, width=32)
     config = DiscriminatorConfig(network=network, learning_rate=1e-4)
     eager, captured = (
@@ -325,9 +323,9 @@ def test_a_captured_update_refuses_another_batch_size(scenes):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_fused_update_is_close_to_float32(scenes):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     network = NetworkConfig(height=32, width=32, dropout=0.0)
-    config = DiscriminatorConfig(network=network, augment=AugmentConfig.off())
+    config = DiscriminatorConfig(network=replace(network, view=View.off()))
     exact, rounded, fused = (
         Discriminator(config, device="cuda", arithmetic=a) for a in ("float32", "bfloat16", "fused")
     )
@@ -347,9 +345,7 @@ def test_fused_update_is_close_to_float32(scenes):
 def test_features_are_dropped_while_it_learns_and_never_when_it_scores(
     dropout, small_network, scenes
 ):
-    config = DiscriminatorConfig(
-        network=replace(small_network, dropout=dropout), augment=AugmentConfig.off()
-    )
+    config = DiscriminatorConfig(network=replace(small_network, dropout=dropout))
     judge = Discriminator(config)
     frames, _ = scenes(16, seed=0)
     before = judge.logits(frames)

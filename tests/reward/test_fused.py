@@ -10,14 +10,14 @@ import torch
 ON_CUDA = torch.cuda.is_available()
 if not ON_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
-pytest.importorskip("triton")
+pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
 
 from pureward.errors import InputError  # noqa: E402
-from pureward.reward.augment import AugmentConfig, apply, draw  # noqa: E402
 from pureward.reward.discriminator import measured  # noqa: E402
 from pureward.reward.fused import distortion, head, risk, tiles, trunk, weights  # noqa: E402
 from pureward.reward.network import NetworkConfig, ResidualCNN  # noqa: E402
 from pureward.reward.risk import nnpu, pn, upu  # noqa: E402
+from pureward.reward.view import View, apply, draw  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
 DTYPE = torch.bfloat16 if ON_CUDA else torch.float32
@@ -48,22 +48,23 @@ def unpacked(packed: torch.Tensor, images: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("images", "config"),
     [
-        (1, AugmentConfig.off()),
-        (3, AugmentConfig.off()),
-        (2, AugmentConfig.only(flip=True)),
-        (1, AugmentConfig.only(crop=0.8)),
-        (1, AugmentConfig.only(crop=0.6, crop_spread=0.4)),
-        (1, AugmentConfig.only(brightness=0.3)),
-        (2, AugmentConfig.only(contrast=(0.5, 2.0))),
-        (1, AugmentConfig.only(saturation=(0.5, 2.0))),
-        (1, AugmentConfig.only(hue=0.5)),
-        (3, replace(AugmentConfig(), noise=0.0)),
+        (1, View.off()),
+        (3, View.off()),
+        (2, View.only(flip=True)),
+        (1, View.only(crop=0.8)),
+        (2, View.only(crop=0.8, shift=0.1)),
+        (1, View.only(shift=0.1)),
+        (1, View.only(brightness=0.3)),
+        (2, View.only(contrast=(0.5, 2.0))),
+        (1, View.only(saturation=(0.5, 2.0))),
+        (1, View.only(hue=0.5)),
+        (3, replace(View(), noise=0.0)),
     ],
 )
 def test_distortions_equal_the_plain_ones(images, config):
     frames = some_frames(2, 3 * images)
     drawn = draw(frames.shape, config, device=DEVICE)
-    packed = distortion.distorted(frames, drawn, config, None, DTYPE)
+    packed = distortion.distorted(frames, drawn.parameters, config, None, DTYPE)
     assert packed.shape[-1] == 4 * distortion.image_slots(images)
     expected = apply(frames, drawn, config)
     torch.testing.assert_close(unpacked(packed, images), expected, atol=TOLERANCE, rtol=0)
@@ -73,11 +74,13 @@ def test_distortions_equal_the_plain_ones(images, config):
 
 
 def test_noise_is_uniform_and_follows_the_seed():
-    config = AugmentConfig.only(noise=16.0)
+    config = View.only(noise=16.0)
     frames = torch.full((4, 6, 32, 32), 128, dtype=torch.uint8, device=DEVICE)
-    drawn = draw(frames.shape, AugmentConfig.off(), device=DEVICE)
+    drawn = draw(frames.shape, View.off(), device=DEVICE)
     one, same, other = (
-        distortion.distorted(frames, drawn, config, torch.tensor([s], device=DEVICE), torch.float32)
+        distortion.distorted(
+            frames, drawn.parameters, config, torch.tensor([s], device=DEVICE), torch.float32
+        )
         for s in (7, 7, 8)
     )
     assert torch.equal(one, same)
@@ -97,9 +100,9 @@ def test_map_and_gradients_equal_the_plain_ones(taps, channels, monkeypatch):
     config = NetworkConfig(frame_channels=channels, height=32, width=32, stage_channels=(16, 32))
     network = ResidualCNN(config).to(DEVICE, memory_format=torch.channels_last)
     frames = some_frames(2, channels)
-    off = AugmentConfig.off()
+    off = View.off()
     drawn = draw(frames.shape, off, device=DEVICE)
-    packed = distortion.distorted(frames, drawn, off, None, DTYPE)
+    packed = distortion.distorted(frames, drawn.parameters, off, None, DTYPE)
     fused = trunk.last_map(network, packed).permute(0, 3, 1, 2)
     plain = frames.float() / 255
     for stage in network.stages:

@@ -4,7 +4,6 @@
 import pytest
 
 from pureward.errors import InputError
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.estimated import EstimatedPrior
 from pureward.reward.failures import nnpnu
 from pureward.reward.methods import METHODS, choose, method_named
@@ -12,6 +11,7 @@ from pureward.reward.network import NetworkConfig
 from pureward.reward.prior import FixedPrior, LinearPrior
 from pureward.reward.risk import nnpu, pn, upu
 from pureward.reward.variational import vpu
+from pureward.reward.view import View
 
 
 def test_the_ten_methods():
@@ -37,9 +37,9 @@ def test_pn_methods_weigh_both_sides_alike_and_pu_methods_leave_the_prior_open()
 
 def test_only_noreg_is_unregularised():
     assert [name for name, m in METHODS.items() if not m.regularised] == ["gail-noreg"]
-    assert METHODS["gail-noreg"].augmentation(AugmentConfig()) == AugmentConfig.off()
+    assert METHODS["gail-noreg"].network(NetworkConfig()).view == View.off()
     assert METHODS["gail-noreg"].network(NetworkConfig()).dropout == 0
-    assert METHODS["gail"].augmentation(AugmentConfig()) == AugmentConfig()
+    assert METHODS["gail"].network(NetworkConfig()).view == View()
     assert METHODS["gail"].network(NetworkConfig()).dropout == 0.5
 
 

@@ -41,7 +41,6 @@ def test_resampled_sets_do_not_overlap_and_have_the_stated_prior():
 @pytest.mark.slow
 def test_nnpu_ends_above_upu_and_pn():
     digits = benchmark()
-    torch.set_num_threads(2)
     args = digits.Args(epochs=100)
     final = {}
     for name, risk in digits.RISKS.items():

@@ -9,10 +9,10 @@ import torch
 from pureward.errors import InputError
 from pureward.reward import regression
 from pureward.reward.annotations import split_by_episode
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.regression import Pass, RewardModel, RewardModelConfig
+from pureward.reward.view import View
 
-STILL = {"augment": AugmentConfig.off(), "learning_rate": 2e-3, "batch_size": 16}
+STILL = {"learning_rate": 2e-3, "batch_size": 16}
 
 
 def annotated(scenes, episodes: int = 8, length: int = 12, seed: int = 0):
@@ -23,7 +23,7 @@ def annotated(scenes, episodes: int = 8, length: int = 12, seed: int = 0):
 def test_paper_defaults():
     config = RewardModelConfig()
     assert config.learning_rate == 1e-4
-    assert config.augment == AugmentConfig()
+    assert config.network.view == View()
 
 
 def test_fit_learns_and_reports_true_errors(small_network, scenes):
@@ -279,7 +279,6 @@ def still(network, *, dropout: float = 0.0, rate: float = 1e-12, **rest) -> Rewa
     """A model that hardly moves, on frames as they are."""
     config = RewardModelConfig(
         network=replace(network, dropout=dropout),
-        augment=AugmentConfig.off(),
         learning_rate=rate,
         **rest,
     )

@@ -117,7 +117,7 @@ def test_a_wrong_risk_is_not_used_and_the_reason_told(small_network, fault, reas
 
 
 def test_the_fused_risk_agrees(small_network):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     from pureward.reward.fused.risk import differentiated
 
     device = torch.device("cuda") if ON_CUDA else CPU

@@ -50,7 +50,8 @@ def test_the_policy_acts_greedily_and_rewards_are_the_task_s(run):
     judged = evaluate(env, policy.act, seed=5)
     assert torch.allclose(torch.stack([e.rewards.sum() for e in episodes]), judged.returns)
     for episode in episodes:
-        assert torch.equal(policy.act(episode.state[:-1]).detach(), episode.actions)
+        # Not to the last bit: a product of more rows may be summed in another order.
+        torch.testing.assert_close(policy.act(episode.state[:-1]).detach(), episode.actions)
 
 
 def test_failures_never_succeed_and_come_from_several_policies(demonstrations):

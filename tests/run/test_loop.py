@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import shutil
 import signal
 import subprocess
@@ -26,7 +25,6 @@ from pureward.run.policy import load_policy, snapshots
 from tiny import tiny
 
 SCRIPT = str(Path(__file__).parents[1] / "tiny.py")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def metrics(run: Path) -> list[dict]:
@@ -189,14 +187,13 @@ def start(run: Path, *arguments: str) -> subprocess.Popen:
     with run.with_name("output.txt").open("w") as output:
         return subprocess.Popen(
             [sys.executable, SCRIPT, str(run), *arguments],
-            env=ENVIRONMENT,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
 
 
 def wait_for(condition, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, "the run ended; see output.txt beside it"
         assert time.monotonic() < deadline, "the run does not get going"
@@ -234,7 +231,7 @@ def test_a_signal_ends_the_run_with_a_checkpoint(whole, tmp_path, number):
     process = start(run, "--env-steps", "400000")
     wait_for(lambda: has_checkpoint(run, 240), process)
     process.send_signal(number)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=300) == 0
     status = json.loads((run / "status.json").read_text())
     assert status["state"] == "interrupted"
     newest = checkpoint.read_newest(run / "checkpoints")
@@ -248,7 +245,7 @@ def test_two_runs_cannot_share_a_directory(tmp_path):
     with pytest.raises(InputError, match="one process at a time"):
         pureward.train(tiny(run), resume=True)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=300) == 0
 
 
 def test_an_existing_run_is_not_overwritten(whole):

@@ -68,9 +68,9 @@ def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
     assert (agent.norm_first, agent.normalise, agent.averaging) == (False, False, 0.0)
     assert (replay.n_step, replay.discount, replay.frame_stack) == (5, 0.99, 1)
     assert (config.batch, config.worlds, config.guided) == (256, actors, 0.0)
-    network, strength = reward.network, reward.augment
+    network, strength = reward.network, reward.network.view
     assert (network.stage_channels, network.stage_blocks) == ((16, 32, 32), 2)
-    assert (strength.flip, strength.crop, strength.crop_spread) == (True, 0.8, 0.0)
+    assert (strength.flip, strength.crop, strength.shift) == (True, 0.8, 0.1)
     assert (strength.saturation, strength.contrast) == ((0.5, 2.0), (0.5, 2.0))
     assert (strength.hue, strength.noise, network.dropout) == (0.05, 16.0, 0.5)
     assert (reward.learning_rate, reward.model.learning_rate) == (1e-5, 1e-4)

@@ -11,9 +11,9 @@ import torch
 from pureward.data.frames import FrameBank
 from pureward.data.replay import Replay
 from pureward.relabel import CachedLabels, FreshLabels
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.methods import METHODS
 from pureward.reward.network import NetworkConfig
+from pureward.reward.view import View
 from pureward.run.rewards import LearnedRunReward
 from pureward.run.supervision import Supervision
 from tiny import SMALL_REWARD, tiny
@@ -31,12 +31,18 @@ def bank(*rewards: float) -> FrameBank:
 
 
 def built(
-    method: str, *rewards: float, run: dict | None = None, failures: bool = False, **settings
+    method: str,
+    *rewards: float,
+    run: dict | None = None,
+    failures: bool = False,
+    view: View | None = None,
+    **settings,
 ) -> LearnedRunReward:
     """The reward of a run on positives with rewards, or with 0 and 1."""
     needs = METHODS[method].positives
     assert needs is not None
-    reward = replace(SMALL_REWARD, **settings)
+    network = replace(SMALL_REWARD.network, view=view or View())
+    reward = replace(SMALL_REWARD, network=network, **settings)
     config = tiny("runs/none", method=method, reward=reward, **{needs: "X"}, **(run or {}))
     replay = Replay(
         config.replay, worlds=4, horizon=9, state_size=1, action_size=1, frame_shape=SHAPE
@@ -56,12 +62,12 @@ def learned(reward: LearnedRunReward):
 
 
 def test_d_has_the_settings_of_the_run():
-    augment = AugmentConfig(crop=0.9)
+    view = View(crop=0.9)
     told = {"learning_rate": 2e-4, "slack": 0.3, "loss": "sigmoid", "even": True}
-    foe = adversary(built("nn-purl", run={"prior": "0.3"}, augment=augment, batch=7, **told))
+    foe = adversary(built("nn-purl", run={"prior": "0.3"}, view=view, batch=7, **told))
     config = foe.discriminator.config
     assert {name: getattr(config, name) for name in told} == told
-    assert (config.augment, config.network) == (augment, SEEN)
+    assert config.network == replace(SEEN, view=view)
     assert config.step_back == 1.0, "as Algorithm 1"
     assert float(foe.discriminator.prior) == pytest.approx(0.3)
     assert foe.batch == 7
@@ -71,16 +77,16 @@ def test_d_has_the_settings_of_the_run():
 def test_only_gail_noreg_learns_from_frames_as_they_are(method):
     config = adversary(built(method)).discriminator.config
     regularised = method == "gail"
-    assert config.augment == (AugmentConfig() if regularised else AugmentConfig.off())
+    assert config.network.view == (View() if regularised else View.off())
     assert config.network.dropout == (0.5 if regularised else 0.0)
 
 
 def test_a_reward_model_has_the_settings_of_the_run_and_the_members_of_its_method():
     fit = replace(SMALL_REWARD.model, learning_rate=3e-4, epochs=2)
     for method, members in (("prl", 1), ("prl-ensemble", 5), ("nn-purl", 1)):
-        model = built(method, model=fit, augment=AugmentConfig(crop=0.7))._model
+        model = built(method, model=fit, view=View(crop=0.7))._model
         assert model is not None
-        expected = {"network": SEEN, "augment": AugmentConfig(crop=0.7), "members": members}
+        expected = {"network": replace(SEEN, view=View(crop=0.7)), "members": members}
         assert model.config == replace(fit, **expected)
         assert len(model.networks) == members
 
@@ -138,7 +144,7 @@ def test_known_failures_go_to_d_where_the_run_has_some():
 def test_what_is_fitted_is_what_was_written_on_the_positives():
     """Sixty passes over a constant reward of 3 bring predictions there from about 0."""
     fit = replace(SMALL_REWARD.model, learning_rate=1e-2, epochs=60, held_out=0.0)
-    reward = built("prl", *[3.0] * 8, model=fit, augment=AugmentConfig.off())
+    reward = built("prl", *[3.0] * 8, model=fit, view=View.off())
     passes: list = []
     report = reward.fit(passes.append)
     assert report is not None

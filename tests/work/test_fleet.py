@@ -13,6 +13,7 @@ import pytest
 from pureward.errors import TrainingError
 from pureward.run.directory import RunDirectory
 from pureward.work.fleet import train_all
+from pureward.work.processes import LocalProcesses
 from tiny import tiny
 
 
@@ -20,16 +21,15 @@ def status(path: Path) -> dict:
     return RunDirectory(path).read_status()
 
 
-def test_runs_train_beside_each_other_and_once(tmp_path, capfd):
+def test_runs_train_beside_each_other_and_once(tmp_path, capfd, monkeypatch):
     configs = [tiny(tmp_path / str(n), env_steps=80, seed=n) for n in range(2)]
     train_all(configs, at_once=2)
     for n in range(2):
         assert status(tmp_path / str(n))["state"] == "finished"
         assert "replay of 400 steps" in (tmp_path / str(n) / "log.txt").read_text()
     assert "replay" not in capfd.readouterr().out, "what runs say goes to their logs"
-    began = time.monotonic()
+    monkeypatch.setattr(LocalProcesses, "start", lambda *_: pytest.fail("nothing is left to do"))
     train_all(configs, at_once=2)
-    assert time.monotonic() - began < 1, "nothing is left to do"
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_runs_stop_with_whoever_started_them_and_can_go_on(tmp_path, number):
     parent = subprocess.Popen([sys.executable, str(script), str(run)], env=environment)
     _wait_for(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").stat().st_size)
     parent.send_signal(number)
-    parent.wait(timeout=60)
+    parent.wait(timeout=300)
     _wait_for(lambda: status(run)["state"] == "interrupted")
     done = status(run)["env_steps"]
     train_all([replace(tiny(run), env_steps=done + 80)])
@@ -70,7 +70,7 @@ def test_runs_stop_with_whoever_started_them_and_can_go_on(tmp_path, number):
 
 
 def _wait_for(condition) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < until, "it never came"
         time.sleep(0.2)

@@ -156,7 +156,7 @@ def test_whatever_is_at_work_stops_if_the_watcher_raises(tmp_path):
         work_off(
             [Task(tmp_path / "long", does="sleep")], LocalProcesses(places=(None,)), Impatient()
         )
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300, "it sleeps for 600 seconds unless it is stopped"
     assert not (tmp_path / "long" / "done").exists()
 
 
@@ -220,7 +220,8 @@ def test_a_process_without_memory_says_so(tmp_path, does):
     (ending,) = work_off([job], LocalProcesses(places=(None,)), Silent())
     assert ending.state == "failed"
     assert ending.said.startswith("there is no memory left for it: ")
-    assert "enough memory: you tried to allocate" in ending.said or "capacity=9" in ending.said
+    if does == "claim":
+        assert "capacity=9 fits" in ending.said
     assert "Traceback" not in (tmp_path / "large" / "log.txt").read_text()
 
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from pureward.capture import CapturedCall
 from pureward.errors import InputError, check_seed
-from pureward.reward.augment import AugmentConfig
-from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved, usable_device
+from pureward.reward.engine import Arithmetic, logits, random_logits, resolved, usable_device
 from pureward.reward.failures import nnpnu
 from pureward.reward.network import NetworkConfig, check_stored, seeded_network
 from pureward.reward.optimizer import adam, trained_tensors
@@ -39,9 +38,7 @@ class DiscriminatorConfig:
     """How a discriminator looks and learns."""
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
-    """Shape of the network and its frames."""
-    augment: AugmentConfig = field(default_factory=AugmentConfig)
-    """Distortions of the frames it learns from; scoring sees frames as they are."""
+    """Shape of the network, its frames and how it looks at them."""
     learning_rate: float = 1e-5
     """Step size of Adam (Table 3)."""
     prior: float = 0.5
@@ -151,7 +148,7 @@ class Discriminator:
 
     @torch.no_grad()
     def logits(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
-        """Return success logits (batch,) of frames as they are, without dropout."""
+        """Return success logits (batch,) of frames as they are scored, without dropout."""
         self.network.eval()
         score = partial(logits, self.network, arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)
@@ -202,9 +199,7 @@ class Discriminator:
         # One pass over both sets: no batch statistics couple the samples, and one large
         # batch fills the device better than two.
         self.network.train()
-        return distorted_logits(
-            self.network, frames, self.config.augment, self.generator, self.arithmetic
-        )
+        return random_logits(self.network, frames, self.generator, self.arithmetic)
 
     def _risk_is_fused(self, samples: int) -> bool:
         if self.arithmetic != "fused":

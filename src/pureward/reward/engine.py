@@ -14,43 +14,50 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.reward.augment import AugmentConfig, augment
 from pureward.reward.network import NetworkConfig, ResidualCNN, check_stored
 from pureward.reward.trust import agrees
+from pureward.reward.view import View, viewed
 
 Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
 
 
 def logits(network: ResidualCNN, frames: Tensor, arithmetic: Arithmetic = "auto") -> Tensor:
-    """Return one float32 number per sample of uint8 frames as stored."""
-    return distorted_logits(network, frames, AugmentConfig.off(), None, arithmetic)
+    """Return one float32 number per sample of uint8 frames, as the network scores them."""
+    return _logits(network, frames, network.config.view.scored, None, arithmetic)
 
 
-def distorted_logits(
+def random_logits(
     network: ResidualCNN,
     frames: Tensor,
-    config: AugmentConfig,
-    generator: torch.Generator | None,
+    generator: torch.Generator,
     arithmetic: Arithmetic = "auto",
 ) -> Tensor:
-    """Return one float32 number per sample of distorted frames, in the network's mode.
+    """Return one float32 number per sample of uint8 frames, seen as in training.
 
     Args:
         network: in training mode it drops features, in evaluation mode not.
         frames: (batch, channels, height, width) uint8.
-        config: distortions; `AugmentConfig.off()` for none.
-        generator: of distortions and dropout.
+        generator: of the random view and of dropout.
         arithmetic: "auto" for the fastest that covers this network on this device.
     """
+    return _logits(network, frames, network.config.view, generator, arithmetic)
+
+
+def _logits(
+    network: ResidualCNN,
+    frames: Tensor,
+    view: View,
+    generator: torch.Generator | None,
+    arithmetic: Arithmetic,
+) -> Tensor:
     check_stored(frames)
     network.check_frames(frames)
     chosen = resolved(arithmetic, network.config, frames.device)
     if chosen == "fused":
         from pureward.reward.fused.path import distorted_output
 
-        return distorted_output(network, frames, config, generator)
-    untouched = config == AugmentConfig.off()
-    inputs = frames if untouched else augment(frames, config, generator)
+        return distorted_output(network, frames, view, generator)
+    inputs = frames if view == View.off() else viewed(frames, view, generator)
     with torch.autocast("cuda", torch.bfloat16, enabled=chosen == "bfloat16"):
         features = network.embed(inputs)
     return network.read_out(features, generator)
@@ -103,6 +110,6 @@ def _fused_agrees(config: NetworkConfig, device: torch.device) -> bool:
     return agrees(
         config,
         device,
-        lambda network, frames: distorted_output(network, frames, AugmentConfig.off(), None),
+        lambda network, frames: distorted_output(network, frames, config.view.scored, None),
         differentiated,
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 class Evidence:
     """What is known when a prior is asked; what is not known is None.
 
-    Logits are the discriminator's on frames as they are, without augmentation or dropout.
+    Logits are the discriminator's on frames as rewards are paid for them, without dropout.
     Episode numbers are int64, any labels: frames with the same one are of one trajectory.
     """
 

@@ -18,7 +18,7 @@ from pureward.reward.compose import (
     imitation_reward,
     share_level,
 )
-from pureward.reward.engine import Arithmetic, logits, resolved
+from pureward.reward.engine import Arithmetic, logits, random_logits, resolved
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.scoring import in_batches
 
@@ -167,24 +167,29 @@ class LearnedReward:
         self.level.lerp_(level.float(), _PACE)
 
     @torch.no_grad()
-    def success_logits(self, frames: Tensor) -> Tensor:
-        """Return the discriminator's logit of each frame."""
+    def success_logits(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
+        """Return the discriminator's logit of each frame.
+
+        Args:
+            frames: (batch, channels, height, width) uint8.
+            as_trained: draws the random views of training; None looks as rewards are paid.
+        """
         if self.discriminator is None:
             raise InputError(
                 "a regression reward has no discriminator; use an imitation or gated one"
             )
-        return in_batches(
-            partial(self._run, self.discriminator), frames, self.batch_size, self.device
-        )
+        run = partial(self._run, self.discriminator, as_trained=as_trained)
+        return in_batches(run, frames, self.batch_size, self.device)
 
     @torch.no_grad()
-    def predicted(self, frames: Tensor) -> Tensor:
-        """Return r_φ of each frame, before any gate."""
+    def predicted(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
+        """Return r_φ of each frame, before any gate; arguments as in `success_logits`."""
         if not self.members:
             raise InputError(
                 "an imitation reward has no reward model; use a regression or gated one"
             )
-        return in_batches(self._predict, frames, self.batch_size, self.device)
+        predict = partial(self._predict, as_trained=as_trained)
+        return in_batches(predict, frames, self.batch_size, self.device)
 
     def _scores(self, frames: Tensor) -> Tensor:
         first = []
@@ -193,12 +198,17 @@ class LearnedReward:
         last = [self._predict(frames)] if self.members else []
         return torch.stack(first + last, dim=1)
 
-    def _predict(self, frames: Tensor) -> Tensor:
-        return ensemble_minimum(torch.stack([self._run(m, frames) for m in self.members]))
+    def _predict(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
+        each = [self._run(member, frames, as_trained) for member in self.members]
+        return ensemble_minimum(torch.stack(each))
 
-    def _run(self, network: ResidualCNN, frames: Tensor) -> Tensor:
+    def _run(
+        self, network: ResidualCNN, frames: Tensor, as_trained: torch.Generator | None = None
+    ) -> Tensor:
         network.eval()
-        return logits(network, frames, self.arithmetic)
+        if as_trained is None:
+            return logits(network, frames, self.arithmetic)
+        return random_logits(network, frames, as_trained, self.arithmetic)
 
 
 def _check_part(part: ResidualCNN, spec: RewardSpec) -> None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from pureward.errors import InputError
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.estimated import EstimatedPrior
 from pureward.reward.failures import nnpnu
 from pureward.reward.network import NetworkConfig
 from pureward.reward.prior import FixedPrior, Prior, parse_prior
 from pureward.reward.risk import RiskFunction, nnpu, pn, upu
 from pureward.reward.variational import vpu
+from pureward.reward.view import View
 
 RewardKind = Literal["truth", "imitation", "regression", "gated"]
 Positives = Literal["demonstrations", "annotations"]
@@ -56,13 +56,9 @@ class Method:
         """Whether a reward model is trained before the agent."""
         return self.reward in ("regression", "gated")
 
-    def augmentation(self, config: AugmentConfig) -> AugmentConfig:
-        """Return the distortions to use: those given, or none."""
-        return config if self.regularised else AugmentConfig.off()
-
     def network(self, config: NetworkConfig) -> NetworkConfig:
-        """Return the network to use: the one given, or the same without dropout."""
-        return config if self.regularised else replace(config, dropout=0.0)
+        """Return the network to use: the one given, or without dropout on whole frames."""
+        return config if self.regularised else replace(config, dropout=0.0, view=View.off())
 
 
 def _imitation(summary: str, risk: RiskFunction, **rest) -> Method:

@@ -7,7 +7,7 @@ docs/paper-notes.md says which parts of this the table leaves open.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated
 
@@ -17,6 +17,7 @@ import tyro
 from torch import Tensor, nn
 
 from pureward.errors import InputError
+from pureward.reward.view import View
 from pureward.types import checked_tensor
 
 MIN_SIDE = 32
@@ -26,7 +27,7 @@ MAX_CHANNELS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """Shape of the residual network."""
+    """Shape of the residual network, and how it looks at frames."""
 
     # The frames of a run are its environment's: its command line does not ask for their shape.
     frame_channels: Annotated[int, tyro.conf.Suppress] = 3
@@ -41,6 +42,8 @@ class NetworkConfig:
     """Residual blocks of each stage (Table 3)."""
     dropout: float = 0.5
     """Share of the last features dropped in training (Table 3 keeps 0.5)."""
+    view: View = field(default_factory=View)
+    """What it sees of a frame, in training and when it scores (Table 3)."""
 
     def __post_init__(self) -> None:
         """Refuse shapes the network cannot be built for."""

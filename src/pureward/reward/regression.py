@@ -20,9 +20,8 @@ from pureward.reward.annotations import (
     finite_rewards,
     split_by_episode,
 )
-from pureward.reward.augment import AugmentConfig
 from pureward.reward.compose import ensemble_minimum
-from pureward.reward.engine import Arithmetic, distorted_logits, logits, resolved, usable_device
+from pureward.reward.engine import Arithmetic, logits, random_logits, resolved, usable_device
 from pureward.reward.network import NetworkConfig, ResidualCNN, seeded_network
 from pureward.reward.optimizer import adam, set_rate, trained_tensors
 from pureward.reward.scoring import in_batches
@@ -32,12 +31,10 @@ from pureward.reward.scoring import in_batches
 class RewardModelConfig:
     """How a reward model looks and learns."""
 
-    # A run's network and distortions are those of its discriminator, its members the method's: its
-    # command line does not ask for them a second time.
+    # A run's network is that of its discriminator and its members are the method's, so the
+    # command line does not show them a second time.
     network: Annotated[NetworkConfig, tyro.conf.Suppress] = field(default_factory=NetworkConfig)
-    """Shape of the network and its frames."""
-    augment: Annotated[AugmentConfig, tyro.conf.Suppress] = field(default_factory=AugmentConfig)
-    """Distortions of the frames it learns from."""
+    """Shape of the network, its frames and how it looks at them."""
     members: Annotated[int, tyro.conf.Suppress] = 1
     """Networks of the ensemble, each from its own initial weights; the lowest one speaks."""
     learning_rate: float = 1e-4
@@ -77,9 +74,9 @@ class Pass:
     epoch: int
     """Passes done, from 1."""
     fitting_error: float
-    """Mean squared error over the pass, on distorted frames, weights changing."""
+    """Mean squared error over the pass, on random views of the frames, weights changing."""
     held_out_error: float | None
-    """Mean squared error after the pass on held-out episodes, frames as stored."""
+    """Mean squared error after the pass on held-out episodes, frames as scored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +86,7 @@ class FitReport:
     passes: tuple[Pass, ...]
     """Every pass of every member."""
     train_error: float
-    """Mean squared error of the ensemble's minimum on its training frames as stored."""
+    """Mean squared error of the ensemble's minimum on its training frames as scored."""
     held_out_error: float | None
     """The same on held-out episodes; None where nothing was held out."""
     kept_epochs: tuple[int, ...]
@@ -185,7 +182,7 @@ class RewardModel:
         return ensemble_minimum(self.member_predictions(frames, batch_size))
 
     def error(self, frames: Tensor, rewards: Tensor, rows: Tensor) -> float:
-        """Return the mean squared error of the prediction on some rows, frames as stored."""
+        """Return the mean squared error of the prediction on some rows, frames as scored."""
         return float(_squared_error(self.predict, frames, rewards, rows))
 
     @torch.no_grad()
@@ -197,9 +194,7 @@ class RewardModel:
     def _step(self, member: int, frames: Tensor, rewards: Tensor) -> Tensor:
         network, optimizer = self.networks[member], self.optimizers[member]
         network.train()
-        predicted = distorted_logits(
-            network, frames, self.config.augment, self.generators[member], self.arithmetic
-        )
+        predicted = random_logits(network, frames, self.generators[member], self.arithmetic)
         error = F.mse_loss(predicted, rewards)
         optimizer.zero_grad(set_to_none=True)
         error.backward()

@@ -7,6 +7,7 @@ A folder holds `reward.json` and `reward.safetensors`; a run directory holds tha
 
 import json
 import os
+import warnings
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,10 @@ from pureward.files import (
 from pureward.reward.engine import Arithmetic, usable_device
 from pureward.reward.learned import LearnedReward, RewardSpec
 from pureward.reward.network import NetworkConfig, ResidualCNN
+from pureward.reward.view import View
 
 FORMAT = "pureward-reward"
-VERSION = 1
+VERSION = 2
 CONFIG_FILE = "reward.json"
 WEIGHTS_FILE = "reward.safetensors"
 MAX_CONFIG_BYTES = 65_536
@@ -130,13 +132,24 @@ def _read_spec(path: Path) -> RewardSpec:
     if not isinstance(config, dict) or config.pop("format", None) != FORMAT:
         raise InputError(f"{path} must say format {FORMAT!r}; it is not a saved reward")
     version = config.pop("version", None)
-    if version != VERSION:
+    network = config.pop("network", None)
+    if version == 1 and isinstance(network, dict):
+        # It learned from windows of 0.8 of a frame and was paid for whole frames.
+        warnings.warn(
+            f"{path} is of pureward 0.1, which paid for frames at another scale than it learned "
+            "from; it is read as it paid then, train it again",
+            stacklevel=3,
+        )
+        network["view"] = json.loads(json.dumps(asdict(View.off())))
+    elif version != VERSION:
         raise InputError(
             f"{path} has format version {version!r}, this pureward reads {VERSION}; "
             "use the version of pureward that wrote it"
         )
-    network = _checked_fields(path, NetworkConfig, config.pop("network", None))
-    network["stage_channels"] = tuple(network["stage_channels"])
+    if not isinstance(network, dict):
+        raise InputError(f"{path} must describe its network, got {network!r}; save it again")
+    view = _checked_fields(path, View, network.pop("view", None))
+    network = _checked_fields(path, NetworkConfig, {**network, "view": View(**view)})
     rest = _checked_fields(path, RewardSpec, config | {"network": NetworkConfig(**network)})
     return RewardSpec(**rest)
 
@@ -155,14 +168,15 @@ def _checked_fields(path: Path, kind: type, values: Any) -> dict[str, Any]:
 
 
 def _same_kind(value: Any, example: Any) -> bool:
-    if isinstance(value, NetworkConfig):
+    if isinstance(value, NetworkConfig | View):
         return True
     if isinstance(example, tuple):
-        return isinstance(value, list) and all(type(item) is int for item in value)
+        listed = isinstance(value, list) and len(value) > 0
+        return listed and all(_same_kind(item, example[0]) for item in value)
     if isinstance(example, float):
         return type(value) in (int, float)
     if isinstance(example, int):
-        return type(value) is int
+        return type(value) is type(example)
     return isinstance(value, str)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pureward.reward.network import NetworkConfig, ResidualCNN
 from pureward.reward.risk import Loss, RiskFunction, nnpu, pn, upu
+from pureward.reward.view import viewed
 from pureward.trust import trusted
 
 #: Maps a network and uint8 frames to one number a frame, differentiably.
@@ -52,14 +53,15 @@ def agrees(
 def _output_difference(config: NetworkConfig, device: torch.device, fused: Output) -> str:
     """What is wrong with the fused output, or nothing."""
     shape = (_SAMPLES, config.frame_channels, config.height, config.width)
-    # Whoever asks must find their own random numbers untouched afterwards.
+    # The caller's random numbers stay as they were.
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)  # the CPU's alone
         frames = torch.randint(0, 256, shape, dtype=torch.uint8).to(device)
         network = ResidualCNN(replace(config, dropout=0.0)).to(device)
-    exact = _with_gradient(network, frames, lambda net, seen: net(seen))
+    scored = viewed(frames, config.view.scored)
+    exact = _with_gradient(network, scored, lambda net, seen: net(seen))
     error, turn = _apart(_with_gradient(network, frames, fused), exact)
-    rounding, rounded_turn = _apart(_with_gradient(network, frames, _rounded), exact)
+    rounding, rounded_turn = _apart(_with_gradient(network, scored, _rounded), exact)
     # Compared so that a NaN counts as a difference.
     if not error <= max(_LARGEST_ERROR, _TIMES_ROUNDING * rounding):
         return f"an output is off by {error:.2g} of the outputs' spread, rounding by {rounding:.2g}"

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from pureward.env import BatchEnv, make
 from pureward.errors import InputError, lacks_memory
+from pureward.progress import Progress
 from pureward.reward.methods import method_named
 from pureward.reward.regression import Pass
 from pureward.run import checkpoint
@@ -224,7 +224,7 @@ class _Run:
         if not method.has_reward_model:
             return
         total = self.config.reward.model.epochs * method.members
-        with tqdm(total=total, desc="reward model", unit="pass", leave=False) as bar:
+        with Progress(total=total, desc="reward model", unit="pass", leave=False) as bar:
 
             def show(done: Pass) -> None:
                 bar.update()
@@ -263,7 +263,7 @@ class _Run:
         self.directory.check_place()
         self.log.write(kind, self.env_steps, values)
 
-    def _evaluate(self, bar: tqdm) -> None:
+    def _evaluate(self, bar: Progress) -> None:
         greedy, seconds = self.learner.agent.act_well, self.clock.read()
         result = evaluate(
             self.judge,
@@ -290,8 +290,8 @@ class _Run:
         self.directory.check_place()
         write_snapshot(self.directory.snapshots, self.env_steps, self.learner.agent)
 
-    def _progress(self) -> tqdm:
-        return tqdm(
+    def _progress(self) -> Progress:
+        return Progress(
             total=self.config.env_steps,
             initial=self.env_steps,
             desc=f"{self.config.task} {self.config.method}",

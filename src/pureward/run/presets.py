@@ -14,6 +14,7 @@ from pureward.purl import PurlConfig
 from pureward.reward.methods import method_named
 from pureward.reward.network import NetworkConfig
 from pureward.reward.regression import RewardModelConfig
+from pureward.reward.view import View
 from pureward.run.config import RunConfig
 from pureward.run.config_file import with_settings
 from pureward.tasks import find_task
@@ -125,6 +126,9 @@ _SMALL_REWARD = PurlConfig(
     network=NetworkConfig(stage_channels=(8, 16, 32), stage_blocks=0),
     model=RewardModelConfig(learning_rate=3e-3, batch_size=32, epochs=5),
 )
+
+# Whole frames, moved by up to a tenth: they are scored as they are, and their border is seen.
+_FAST_VIEW = View(crop=1.0, shift=0.1)
 
 PRESETS: dict[tuple[str, str], RunConfig] = {
     ("walker", "paper"): _PAPER,
@@ -287,6 +291,8 @@ def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:
     agent = settings.get("agent", base.agent)
     changed: dict[str, Any] = {}
     if name == "fast":
+        view = replace(_FAST_VIEW, flip=find_task(task).mirrors)
+        reward = replace(reward, network=replace(reward.network, view=view))
         settings["reward"] = replace(reward, **_FAST_REWARDS.get((task, method.reward), {}))
         changed = _FAST_AGENTS.get((task, method.reward), {})
     if method.reward == "imitation":

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from pureward.data.frames import FrameBank
 from pureward.data.replay import Replay
 from pureward.errors import InputError
+from pureward.progress import Progress
 from pureward.purl import Adversary
 from pureward.reward.estimated import FEWEST_EPISODES, EstimatedPrior
 from pureward.reward.evidence import Evidence
@@ -91,7 +91,7 @@ class RunPrior:
         if latest is None:
             return {}
         if latest.warning and not self._warned:
-            tqdm.write(f"warning: {latest.warning}")
+            Progress.write(f"warning: {latest.warning}")
             self._warned = True
         return {f"prior/{name}": getattr(latest, name) for name in _LOGGED}
 

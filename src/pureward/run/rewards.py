@@ -100,7 +100,7 @@ class LearnedRunReward(RunReward):
         self._model = _reward_model(config, network, device) if method.has_reward_model else None
         self._discriminator: Discriminator | None = None
         if choice.risk is not None:
-            settings = _discriminator_config(config, method, network)
+            settings = _discriminator_config(config, network)
             self._discriminator = Discriminator(
                 settings, risk=choice.risk, device=device, seed=config.seed
             )
@@ -248,7 +248,6 @@ def _reward_model(config: RunConfig, network: NetworkConfig, device: torch.devic
     settings = replace(
         config.reward.model,
         network=network,
-        augment=method.augmentation(config.reward.augment),
         members=method.members,
     )
     return RewardModel(settings, device=device, seed=config.seed)
@@ -261,13 +260,10 @@ def _memory(config: RunConfig, network: NetworkConfig, device: torch.device) -> 
     return FrameMemory(config.reward.memory, shape, device)
 
 
-def _discriminator_config(
-    config: RunConfig, method: Method, network: NetworkConfig
-) -> DiscriminatorConfig:
+def _discriminator_config(config: RunConfig, network: NetworkConfig) -> DiscriminatorConfig:
     settings = config.reward
     return DiscriminatorConfig(
         network=network,
-        augment=method.augmentation(settings.augment),
         learning_rate=settings.learning_rate,
         slack=settings.slack,
         loss=settings.loss,

@@ -50,5 +50,6 @@ LIFT = Task(
     observed=OBSERVED,
     reward=reward,
     success=success,
+    mirrors=True,
     hold=10,
 )

@@ -65,4 +65,5 @@ REACH = Task(
     observe=observe,
     reward=reward,
     success=success,
+    mirrors=True,
 )

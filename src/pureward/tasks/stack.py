@@ -91,5 +91,6 @@ STACK = Task(
     observed=OBSERVED,
     reward=reward,
     success=success,
+    mirrors=True,
     hold=10,
 )

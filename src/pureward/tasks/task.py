@@ -39,6 +39,8 @@ class Task:
     """The task's own reward in [0, 1] (worlds,)."""
     success: Callable[[State], Tensor]
     """Whether each world is in a state that solves the task (worlds,)."""
+    mirrors: bool = False
+    """Whether the mirror image of a frame shows the same behaviour; learning may then flip it."""
     hold: int = 1
     """Control steps on end that `success` must be true for the task to count as solved."""
     observed: Mapping[str, int] = field(default_factory=dict)

@@ -5,6 +5,9 @@ LATE = 0.25
 """Share of a run, its end, that is averaged: long enough to outlast one swing of the game."""
 SATURATED = 0.9
 """Share of rewards at the ceiling above which hardly two states differ in reward."""
+MISMATCH = 0.15
+"""How far apart D of the trained frames may be between training's random views and scoring; of r_φ,
+of rewards up to 1, or as a share of larger ones."""
 FLAT = 0.05
 """Distance of mean D between demonstrations and failures below which D tells nothing apart."""
 NOTHING = 0.005

@@ -11,6 +11,7 @@ from pureward.verdict.limits import (
     FLAT,
     FORGOT,
     GOOD,
+    MISMATCH,
     MOST,
     NOTHING,
     OVERFIT,
@@ -25,6 +26,7 @@ Name = Literal[
     "healthy",
     "unsteady",
     "unfinished",
+    "view mismatch",
     "saturated",
     "collapsed",
     "distracted",
@@ -33,6 +35,21 @@ Name = Literal[
     "starved",
     "undecided",
 ]
+
+
+def _mismatched(n: Numbers) -> str | None:
+    """D or r_φ of the trained frames differs between training's views and scoring."""
+    for name, said in (("mean", "mean D"), ("predicted", "mean r_φ")):
+        trained, scored = n.get(f"{name}/as_trained"), n.get(f"{name}/train")
+        if trained is None or scored is None:
+            continue
+        if abs(trained - scored) > MISMATCH * max(1.0, abs(trained)):
+            return (
+                f"{said} of the trained frames is {trained:.2f} in the views of training and "
+                f"{scored:.2f} as rewards are paid: what is paid is not what was learned; weaken "
+                f"the distortions (reward.network.view){_and_return(n)}"
+            )
+    return None
 
 
 def _saturated(n: Numbers) -> str | None:
@@ -210,6 +227,7 @@ _LAST: dict[Name, Rule] = {"unsteady": _unsteady, "healthy": _healthy, "unfinish
 RULES: dict[str, dict[Name, Rule]] = {
     "truth": {},
     "imitation": {
+        "view mismatch": _mismatched,
         "saturated": _saturated,
         "collapsed": _collapsed,
         "distracted": _distracted,
@@ -217,7 +235,12 @@ RULES: dict[str, dict[Name, Rule]] = {
         "reward hacked": _fooled,
         **_LAST,
     },
-    "regression": {"reward hacked": _hacked, **_LAST},
+    "regression": {"view mismatch": _mismatched, "reward hacked": _hacked, **_LAST},
     # Annotated episodes may fail too, so a gate that trusts failures is no collapse.
-    "gated": {"reward hacked": _hacked, "starved": _starved, **_LAST},
+    "gated": {
+        "view mismatch": _mismatched,
+        "reward hacked": _hacked,
+        "starved": _starved,
+        **_LAST,
+    },
 }

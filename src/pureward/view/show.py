@@ -8,11 +8,11 @@ from typing import cast
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from pureward.env import BatchEnv, make
 from pureward.errors import InputError
 from pureward.picture import cameras, contact_sheet, mosaic, save_image, video
+from pureward.progress import Progress
 from pureward.run.policy import load_policy
 from pureward.tasks.scripted import Scripted
 from pureward.types import Policy
@@ -60,7 +60,7 @@ def _shown(env: BatchEnv, act: Policy, out: Path, steps: int) -> Shown:
     speed = 1.0 / env.task.control_step(env.engine.model)
     film = out / f"{task}.mp4"
     with video(film, speed) as write:
-        for index in tqdm(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
+        for index in Progress(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
             assert obs.frames is not None, "made with cameras"
             images = np.concatenate(cameras(obs.frames), axis=2)
             write(mosaic(images))

@@ -6,9 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from pureward.errors import TrainingError
+from pureward.progress import Progress
 from pureward.run.config import RunConfig
 from pureward.run.directory import RunDirectory
 from pureward.run.log import read_metrics
@@ -34,8 +33,8 @@ def train_all(configs: Sequence[RunConfig], *, at_once: int = 2) -> None:
         work_off(jobs, LocalProcesses(places=(None,) * at_once, threads=1), watcher)
 
 
-def _bar(config: RunConfig, position: int) -> tqdm:
-    return tqdm(
+def _bar(config: RunConfig, position: int) -> Progress:
+    return Progress(
         total=config.env_steps,
         desc=f"{config.method:9}",
         unit="step",
@@ -49,7 +48,7 @@ def _bar(config: RunConfig, position: int) -> tqdm:
 class _Bars:
     """A progress bar a run; the first failure ends everything."""
 
-    bars: dict[Path, tqdm]
+    bars: dict[Path, Progress]
 
     def begin(self, job: Job) -> Job:
         return job

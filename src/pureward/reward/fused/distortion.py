@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""All distortions of `augment` in one pass from stored frames to what the network reads.
+"""All distortions of a view in one pass from stored frames to what the network reads.
 
 A frame is read as bytes and written once as bfloat16 (batch, height, width, channels), four
 channels an image with the fourth zero. Between the two everything stays in registers.
@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pureward.reward.augment import AugmentConfig, AugmentDraw
+from pureward.reward.view import View
 
 BLOCK = 512
 WARPS = 4
@@ -40,6 +40,7 @@ def _colours(
     pixel,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
+    CROP: tl.constexpr,
     MOVE: tl.constexpr,
     BRIGHTEN: tl.constexpr,
 ):
@@ -49,9 +50,8 @@ def _colours(
     column = pixel % WIDTH
     if MOVE:
         column = tl.where(tl.load(parameter) > 0.5, WIDTH - 1 - column, column)
-        side = tl.load(parameter + 7)
-        y = tl.load(parameter + 1) * HEIGHT + (row.to(tl.float32) + 0.5) * side - 0.5
-        x = tl.load(parameter + 2) * WIDTH + (column.to(tl.float32) + 0.5) * side - 0.5
+        y = tl.load(parameter + 1) * HEIGHT + (row.to(tl.float32) + 0.5) * CROP - 0.5
+        x = tl.load(parameter + 2) * WIDTH + (column.to(tl.float32) + 0.5) * CROP - 0.5
         y = tl.minimum(tl.maximum(y, 0.0), HEIGHT - 1.0)
         x = tl.minimum(tl.maximum(x, 0.0), WIDTH - 1.0)
         row, column = y.to(tl.int32), x.to(tl.int32)
@@ -74,7 +74,7 @@ def _colours(
 
 @triton.jit
 def _recoloured(red, green, blue, saturation, hue):
-    """HSV saturation scaled and hue turned; see `augment.recoloured`."""
+    """HSV saturation scaled and hue turned; see `view.recoloured`."""
     value = tl.maximum(tl.maximum(red, green), blue)
     chroma = value - tl.minimum(tl.minimum(red, green), blue)
     per_chroma = 1.0 / tl.maximum(chroma, 1e-12)
@@ -93,6 +93,7 @@ def _recoloured(red, green, blue, saturation, hue):
 def distort(
     frames,
     parameters,
+    stride,
     seed,
     target,
     IMAGES: tl.constexpr,
@@ -100,6 +101,7 @@ def distort(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     NOISE: tl.constexpr,
+    CROP: tl.constexpr,
     MOVE: tl.constexpr,
     BRIGHTEN: tl.constexpr,
     CONTRAST: tl.constexpr,
@@ -111,13 +113,15 @@ def distort(
     sample, image = tl.program_id(0), tl.program_id(1)
     frame = frames + (sample.to(tl.int64) * IMAGES + image) * (3 * area)
     out = target + (sample.to(tl.int64) * area * SLOTS + image) * 4
-    parameter = parameters + sample * 8
+    parameter = parameters + sample * stride
     grey = 0.0
     if CONTRAST and image < IMAGES:
         total = tl.zeros((BLOCK,), tl.float32)
         for start in range(0, area, BLOCK):
             pixel = start + tl.arange(0, BLOCK)
-            red, green, blue = _colours(frame, parameter, pixel, HEIGHT, WIDTH, MOVE, BRIGHTEN)
+            red, green, blue = _colours(
+                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
+            )
             total += 0.299 * red + 0.587 * green + 0.114 * blue
         grey = tl.sum(total, 0) / area
     for start in range(0, area, BLOCK):
@@ -125,7 +129,9 @@ def distort(
         red = tl.zeros((BLOCK,), tl.float32)
         green, blue = red, red
         if image < IMAGES:
-            red, green, blue = _colours(frame, parameter, pixel, HEIGHT, WIDTH, MOVE, BRIGHTEN)
+            red, green, blue = _colours(
+                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
+            )
             if CONTRAST:
                 factor = tl.load(parameter + 4)
                 rest = grey * (1 - factor)
@@ -148,19 +154,19 @@ def distort(
 
 def distorted(
     frames: Tensor,
-    drawn: AugmentDraw | None,
-    config: AugmentConfig,
+    parameters: Tensor,
+    view: View,
     seed: Tensor | None,
     dtype: torch.dtype = torch.bfloat16,
 ) -> Tensor:
-    """Return the distorted frames as the fused convolutions read them.
+    """Return frames in a view as the fused convolutions read them.
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        drawn: parameters, its noise not used; None where the configuration is off.
-        config: which distortions apply.
+        parameters: (batch, 7) of `view.draw`; rows may be one row expanded.
+        view: which distortions apply.
         seed: (1,) int64 on the device, from which the noise of every pixel follows; needed
-            where the configuration has noise.
+            where the view has noise.
         dtype: of the result.
     """
     batch, channels, height, width = frames.shape
@@ -168,13 +174,12 @@ def distorted(
     slots = image_slots(images)
     target = torch.empty(batch, height, width, 4 * slots, dtype=dtype, device=frames.device)
     frames = frames.contiguous()
-    parameters = frames if drawn is None else drawn.parameters  # never read where off
     distort[(batch, slots)](
-        frames, parameters, seed, target,
+        frames, parameters, parameters.stride(0), seed, target,
         IMAGES=images, SLOTS=slots, HEIGHT=height, WIDTH=width,
-        NOISE=config.noise, MOVE=config.flip or config.crop < 1,
-        BRIGHTEN=config.brightness > 0, CONTRAST=config.contrast != (1.0, 1.0),
-        RECOLOUR=config.saturation != (1.0, 1.0) or config.hue > 0,
+        NOISE=view.noise, CROP=view.crop, MOVE=view.moves,
+        BRIGHTEN=view.brightness > 0, CONTRAST=view.contrast != (1.0, 1.0),
+        RECOLOUR=view.saturation != (1.0, 1.0) or view.hue > 0,
         BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
     return target

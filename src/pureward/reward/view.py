@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table 3's distortions, plus the brightness its text names, batched on the frames' device.
+"""How a network looks at frames: at random in training, at one fixed window when it scores.
 
-One function draws the parameters, another applies them, so that a draw can be repeated,
-compared and drawn on paper. Each sample has its own draw; all cameras and stacked frames of
-a sample share it, geometry and colour alike, because they show one scene at one moment
-and a stack whose frames were distorted apart would show motion that never was. Pixel noise
-alone is independent in every channel.
+The window has the same side in both, so frames are scored at the scale they were learned at. The
+random part is Table 3's distortions, plus the brightness its text names, batched on the frames'
+device. One function draws the parameters and another applies them, so a draw can be repeated and
+compared. Each sample has its own draw. All cameras and stacked frames of a sample share it,
+because they show one scene at one moment: frames distorted separately would show false motion.
+Only pixel noise is independent in every channel.
 """
 
 from dataclasses import dataclass, replace
@@ -19,24 +20,25 @@ from pureward.errors import InputError
 
 # Rec. 601 luma, the grey that contrast is measured about.
 LUMA = (0.299, 0.587, 0.114)
-PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue", "side")
-OFFSETS, SIDE = slice(1, 3), slice(7, 8)
+PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
 # The colour arithmetic passes over its data some forty times. Smaller chunks stay in cache, but
-# every pass of every chunk costs its threads a meeting.
+# every pass of every chunk incurs a thread barrier.
 CPU_CHUNK_VALUES = 64 * 3 * 64 * 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class AugmentConfig:
-    """Which distortions, and how strong; the neutral value of each turns it off."""
+class View:
+    """What a network sees of a frame; the neutral value of each distortion turns it off."""
 
-    flip: bool = True
-    """Mirror left and right in half of the samples."""
     crop: float = 0.8
-    """Side of the random crop as a share of the frame, resized back; 1 is off."""
-    crop_spread: float = 0.0
-    """How much larger a crop's side may be, at random. Frames are scored whole: with a spread of
-    1 − crop their scale is among those that were learned, with 0 it never is."""
+    """Side of the window as a share of the frame's, in training and scoring alike. The window is
+    resized to the frame; 1 is the whole frame."""
+    shift: float = 0.1
+    """How far the window moves from the frame's centre in training, as a share of the frame's
+    side; scoring looks at the centre. Outside the frame, its border is repeated."""
+    flip: bool = True
+    """Mirror left and right in half of the samples: right where a mirror image shows the same
+    behaviour."""
     brightness: float = 0.125
     """Largest shift of all values, as a share of full scale; 0 is off."""
     contrast: tuple[float, float] = (0.5, 2.0)
@@ -49,45 +51,60 @@ class AugmentConfig:
     """Largest pixel noise in grey levels of 255, uniform on both sides; 0 is off."""
 
     def __post_init__(self) -> None:
-        """Refuse strengths that no frame survives."""
+        """Refuse values out of range."""
         if not 0.1 <= self.crop <= 1:
             raise InputError(f"crop must lie in [0.1, 1], got {self.crop}; the paper has 0.8")
-        if not 0 <= self.crop_spread <= 1 - self.crop + 1e-6:
-            raise InputError(
-                f"crop_spread must lie in [0, 1 − crop], got {self.crop_spread} and a crop of "
-                f"{self.crop}; a crop is no larger than its frame"
-            )
-        for name, limit in (("brightness", 1.0), ("hue", 0.5), ("noise", 255.0)):
+        limits = {"shift": 0.5, "brightness": 1.0, "hue": 0.5, "noise": 255.0}
+        for name, limit in limits.items():
             value = getattr(self, name)
             if not 0 <= value <= limit:
                 raise InputError(f"{name} must lie in [0, {limit:g}], got {value}; 0 turns it off")
         for name in ("contrast", "saturation"):
-            low, high = getattr(self, name)
-            if not 0 <= low <= high < float("inf"):
+            ends = tuple(getattr(self, name))
+            if len(ends) != 2 or not 0 <= ends[0] <= ends[1] < float("inf"):
                 raise InputError(
-                    f"{name} must be a range 0 ≤ low ≤ high, got {(low, high)}; (1, 1) turns it off"
+                    f"{name} must be a range 0 ≤ low ≤ high, got {ends}; (1, 1) turns it off"
                 )
+            # A list would make the view unhashable, and unequal to the same one saved.
+            object.__setattr__(self, name, ends)
 
     @classmethod
-    def off(cls) -> "AugmentConfig":
-        """Return the configuration that leaves frames as they are."""
+    def off(cls) -> "View":
+        """Return the view of whole frames as they are stored."""
+        return cls.only(crop=1.0)
+
+    @classmethod
+    def only(cls, **strengths: object) -> "View":
+        """Return a view of whole frames with nothing but the named distortions."""
         one = (1.0, 1.0)
-        return cls(
-            flip=False, crop=1.0, brightness=0.0, contrast=one, saturation=one, hue=0.0, noise=0.0
-        )
+        neutral = cls(
+            crop=1.0, shift=0.0, flip=False, brightness=0.0, contrast=one, saturation=one, hue=0.0,
+            noise=0.0,
+        )  # fmt: skip
+        return replace(neutral, **strengths)  # type: ignore[arg-type]
 
-    @classmethod
-    def only(cls, **strengths: object) -> "AugmentConfig":
-        """Return a configuration with nothing but the named distortions."""
-        return replace(cls.off(), **strengths)  # type: ignore[arg-type]
+    @property
+    def scored(self) -> "View":
+        """The view that scoring uses: the same window at the centre, nothing at random."""
+        return View.only(crop=self.crop)
+
+    @property
+    def moves(self) -> bool:
+        """Whether pixels are resampled."""
+        return self.flip or self.crop < 1 or self.shift > 0
+
+    @property
+    def is_random(self) -> bool:
+        """Whether anything is drawn."""
+        return self != self.scored
 
 
 @dataclass(frozen=True, kw_only=True)
-class AugmentDraw:
+class Draw:
     """One draw of all parameters for a batch."""
 
     parameters: Tensor
-    """(batch, 8) float32, columns named by `PARAMETERS`; offsets are shares of the side."""
+    """(batch, 7) float32, columns named by `PARAMETERS`; offsets are shares of the side."""
     noise: Tensor | None
     """(batch, channels, height, width) uint8, 0 to 255 for −noise to +noise, or None."""
 
@@ -95,47 +112,48 @@ class AugmentDraw:
         """Return one parameter, (batch,)."""
         return self.parameters[:, PARAMETERS.index(name)]
 
-    def rows(self, part: slice) -> "AugmentDraw":
+    def rows(self, part: slice) -> "Draw":
         """Return the draw of some samples."""
         noise = None if self.noise is None else self.noise[part]
-        return AugmentDraw(parameters=self.parameters[part], noise=noise)
+        return Draw(parameters=self.parameters[part], noise=noise)
 
 
 def draw(
     shape: torch.Size | tuple[int, ...],
-    config: AugmentConfig,
+    view: View,
     *,
     device: torch.device | str,
     generator: torch.Generator | None = None,
-) -> AugmentDraw:
+) -> Draw:
     """Draw every distortion's parameters for frames of a shape, uniformly in their ranges."""
+    low, length = parameter_ranges(view, device)
+    if not view.is_random:
+        return Draw(parameters=low.expand(shape[0], -1), noise=None)
     unit = torch.rand(shape[0], len(PARAMETERS), device=device, generator=generator)
-    low, length = parameter_ranges(config, device)
     parameters = torch.addcmul(low, unit, length)
-    parameters[:, OFFSETS].mul_(1 - parameters[:, SIDE])  # from shares of the room beside a crop
-    noise = random_bytes(shape, device, generator) if config.noise > 0 else None
-    return AugmentDraw(parameters=parameters, noise=noise)
+    noise = random_bytes(shape, device, generator) if view.noise > 0 else None
+    return Draw(parameters=parameters, noise=noise)
 
 
 @lru_cache(maxsize=64)
-def parameter_ranges(config: AugmentConfig, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Return the lower ends of the parameters' ranges and their lengths, (8,) each.
+def parameter_ranges(view: View, device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Return the lower ends of the parameters' ranges and their lengths, (7,) each.
 
     Kept, because a captured graph may not copy from the host.
     """
+    centre = (1.0 - view.crop) / 2  # offset of a window in the middle
     ends = (
         # Sample means a flip above one half, so off is a range that never gets there.
-        (0.0, 1.0 if config.flip else 0.0),
-        (0.0, 1.0),
-        (0.0, 1.0),
-        (-config.brightness, config.brightness),
-        config.contrast,
-        config.saturation,
-        (-config.hue, config.hue),
-        (config.crop, config.crop + config.crop_spread),
+        (0.0, 1.0 if view.flip else 0.0),
+        (centre - view.shift, centre + view.shift),
+        (centre - view.shift, centre + view.shift),
+        (-view.brightness, view.brightness),
+        view.contrast,
+        view.saturation,
+        (-view.hue, view.hue),
     )
     table = torch.tensor(ends, dtype=torch.float32, device=device)
-    return table[:, 0], table[:, 1] - table[:, 0]
+    return table[:, 0].contiguous(), table[:, 1] - table[:, 0]
 
 
 def random_bytes(
@@ -153,63 +171,61 @@ def random_bytes(
     return words.view(torch.uint8)[:count].view(shape)
 
 
-def apply(frames: Tensor, drawn: AugmentDraw, config: AugmentConfig) -> Tensor:
-    """Return the distorted frames as float32 in [0, 1].
+def apply(frames: Tensor, drawn: Draw, view: View) -> Tensor:
+    """Return frames as a view shows them, float32 in [0, 1].
 
     The order is flip, crop, brightness, contrast, saturation, hue, noise, clipped to [0, 1]
     wherever a step can leave it.
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        drawn: what `draw` returned for this shape and configuration.
-        config: tells which steps to leave out; strengths come from the draw.
+        drawn: what `draw` returned for this shape and view.
+        view: tells which steps to leave out; strengths come from the draw.
     """
     if frames.is_cuda:
-        return _distorted(frames, drawn, config)
+        return _distorted(frames, drawn, view)
     per_chunk = max(1, CPU_CHUNK_VALUES // frames[0].numel())
     parts = [slice(i, i + per_chunk) for i in range(0, frames.shape[0], per_chunk)]
     out = torch.empty(frames.shape, dtype=torch.float32)
     for part in parts:
-        out[part] = _distorted(frames[part], drawn.rows(part), config)
+        out[part] = _distorted(frames[part], drawn.rows(part), view)
     return out
 
 
-def augment(
-    frames: Tensor, config: AugmentConfig, generator: torch.Generator | None = None
-) -> Tensor:
+def viewed(frames: Tensor, view: View, generator: torch.Generator | None = None) -> Tensor:
     """Draw and apply in one step: uint8 frames in, float32 in [0, 1] out."""
-    drawn = draw(frames.shape, config, device=frames.device, generator=generator)
-    return apply(frames, drawn, config)
+    drawn = draw(frames.shape, view, device=frames.device, generator=generator)
+    return apply(frames, drawn, view)
 
 
-def _distorted(frames: Tensor, drawn: AugmentDraw, config: AugmentConfig) -> Tensor:
+def _distorted(frames: Tensor, drawn: Draw, view: View) -> Tensor:
     x = frames.to(torch.float32)
-    if config.flip or config.crop < 1:
-        x = moved(x, drawn)
+    if view.moves:
+        x = moved(x, drawn, view.crop)
     batch, channels, height, width = x.shape
     images = x.div_(255).view(batch, channels // 3, 3, height, width)
-    if config.brightness > 0:
+    if view.brightness > 0:
         images = images.add_(_per_sample(drawn, "brightness")).clamp_(0, 1)
-    if config.contrast != (1.0, 1.0):
+    if view.contrast != (1.0, 1.0):
         images = with_contrast(images, _per_sample(drawn, "contrast"))
-    if config.saturation != (1.0, 1.0) or config.hue > 0:
+    if view.saturation != (1.0, 1.0) or view.hue > 0:
         images = recoloured(images, _per_sample(drawn, "saturation"), _per_sample(drawn, "hue"))
     x = images.view(batch, channels, height, width)
     if drawn.noise is not None:
-        step = 2 * config.noise / 255 / 255
-        x = x.add_(drawn.noise.to(x.dtype), alpha=step).sub_(config.noise / 255).clamp_(0, 1)
+        step = 2 * view.noise / 255 / 255
+        x = x.add_(drawn.noise.to(x.dtype), alpha=step).sub_(view.noise / 255).clamp_(0, 1)
     return x
 
 
-def _per_sample(drawn: AugmentDraw, name: str) -> Tensor:
+def _per_sample(drawn: Draw, name: str) -> Tensor:
     return drawn.column(name).view(-1, 1, 1, 1, 1)
 
 
-def moved(x: Tensor, drawn: AugmentDraw) -> Tensor:
+def moved(x: Tensor, drawn: Draw, crop: float) -> Tensor:
     """Flip, crop and resize back, bilinear, as one resampling of (batch, channels, h, w)."""
     height, width = x.shape[-2:]
-    rows = positions(drawn.column("top"), drawn.column("side"), height)
-    columns = positions(drawn.column("left"), drawn.column("side"), width)
+    rows = positions(drawn.column("top"), crop, height)
+    columns = positions(drawn.column("left"), crop, width)
     mirrored = drawn.column("flip").unsqueeze(1) > 0.5
     columns = torch.where(mirrored, columns.flip(1), columns)
     grid = x.new_empty(x.shape[0], height, width, 2)
@@ -218,13 +234,13 @@ def moved(x: Tensor, drawn: AugmentDraw) -> Tensor:
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 
-def positions(offset: Tensor, side: Tensor, size: int) -> Tensor:
+def positions(offset: Tensor, side: float, size: int) -> Tensor:
     """Where output pixels lie in the source, (batch, size), from −1 at one edge to 1 at the other.
 
     Output pixel i has its centre at the share offset + side·(i + ½)/size of the frame.
     """
     centre = (torch.arange(size, device=offset.device, dtype=torch.float32) + 0.5) / size
-    return 2 * (offset.unsqueeze(1) + side.unsqueeze(1) * centre) - 1
+    return 2 * (offset.unsqueeze(1) + side * centre) - 1
 
 
 def with_contrast(images: Tensor, factor: Tensor) -> Tensor:

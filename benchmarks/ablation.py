@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One thing at a time: runs that differ from the paper's plain method in one setting.
+
+    python benchmarks/ablation.py walker --at-once 10 --budget 1200 --out runs/ablation
+
+A row of `ROWS` names a method and the settings that it changes. Every row runs with the same seeds
+for the same number of env steps; no figure uses these seeds. Runs that are finished are not run
+again, so a stopped ablation continues where it was. The table goes to OUT/TASK.json.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from pureward.files import write_json
+from pureward.reward.methods import method_named
+from pureward.run.config_file import with_settings
+from pureward.run.log import read_metrics
+from pureward.run.presets import preset
+from pureward.work.jobs import Ending, Job, work_off
+from pureward.work.processes import LocalProcesses
+from pureward.work.training import Training
+
+SEEDS = tuple(range(200, 210))
+VIEW = "reward.network.view."
+CENTRE = {VIEW + "crop": 0.8, VIEW + "shift": 0.1}
+SHIFTS = {VIEW + "crop": 1.0, VIEW + "shift": 0.1}
+FLIP = {VIEW + "flip": True}
+PLAIN_COLOURS = {
+    VIEW + "brightness": 0.0,
+    VIEW + "contrast": [1.0, 1.0],
+    VIEW + "saturation": [1.0, 1.0],
+    VIEW + "hue": 0.0,
+    VIEW + "noise": 0.0,
+}
+MEMORY = {"reward.memory": 100_000}
+# The paper's method: hard gate at D > ½, Table 2's η, the plain risk, no memory, no averaging.
+PLAIN = {
+    "reward.gate": "hard",
+    "reward.level": "half",
+    "reward.even": False,
+    "reward.by_reward": 0.0,
+    "reward.memory": 0,
+    "agent.averaging": 0.0,
+}
+#: D's rate and updates, the same for every method of a task.
+PACE = {
+    "walker": {"reward.learning_rate": 3e-5, "reward.updates": 1},
+    "lift": {"reward.learning_rate": 1e-5, "reward.updates": 4},
+    "reach": {},
+}
+BBE = {"prior": "bbe:0.02:0.8"}
+SOFT = {"reward.gate": "soft"}
+SHARE = {"reward.level": "share"}
+EVEN = {"reward.even": True}
+AVERAGING = {"agent.averaging": 0.1}
+BY_REWARD = {"reward.by_reward": 1.0}
+TABLE_2 = {
+    ("walker", "imitation"): "0.25",
+    ("walker", "gated"): "0.5",
+    ("lift", "imitation"): "0.5",
+    ("lift", "gated"): "0.5",
+    ("reach", "imitation"): "0.5",
+    ("reach", "gated"): "0.5",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A method and what it changes of the plain one."""
+
+    method: str
+    changes: dict[str, Any] = field(default_factory=dict)
+    seeds: int = 3
+
+
+def both(method: str, **named: dict[str, Any]) -> dict[str, Row]:
+    """A row a name, each with full-scale shifts."""
+    return {
+        f"{method}-{name}".replace("_", "-"): Row(method=method, changes=SHIFTS | changes)
+        for name, changes in named.items()
+    }
+
+
+ROWS: dict[str, dict[str, Row]] = {
+    "walker": {
+        "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
+        "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
+        "gail-shift": Row(method="gail", changes=SHIFTS),
+        "gail-centre": Row(method="gail", changes=CENTRE),
+        "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),
+        "nn-purl-centre": Row(method="nn-purl", changes=CENTRE),
+        "pnrl-shift": Row(method="pnrl", changes=SHIFTS),
+        **both("nn-pugail", bbe=BBE, memory=MEMORY, bbe_memory=BBE | MEMORY, flip=FLIP),
+        **both("nn-pugail", even=EVEN, bbe_even=BBE | EVEN, bbe_even_memory=BBE | EVEN | MEMORY),
+        **both("nn-pugail", colourless=PLAIN_COLOURS),
+        **both("gail", memory=MEMORY, colourless=PLAIN_COLOURS),
+        **both("nn-purl", soft=SOFT, share=SHARE, memory=MEMORY, averaging=AVERAGING),
+        **both("nn-purl", by_reward=BY_REWARD),
+        "prl-shift": Row(method="prl", changes=SHIFTS, seeds=5),
+        "prl-shift-flip": Row(method="prl", changes=SHIFTS | FLIP, seeds=5),
+    },
+    "lift": {
+        "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
+        "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
+        "gail-shift": Row(method="gail", changes=SHIFTS),
+        **both("nn-pugail", bbe=BBE, memory=MEMORY, even=EVEN, bbe_even=BBE | EVEN),
+        **both("nn-pugail", colourless=PLAIN_COLOURS),
+        **both("gail", memory=MEMORY, colourless=PLAIN_COLOURS),
+        "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),
+        "pnrl-shift": Row(method="pnrl", changes=SHIFTS),
+        **both("nn-purl", soft=SOFT, share=SHARE, memory=MEMORY, averaging=AVERAGING),
+        "prl-shift": Row(method="prl", changes=SHIFTS),
+    },
+    "reach": {
+        **both("nn-pugail", shift={}, bbe=BBE, even=EVEN, bbe_even=BBE | EVEN),
+        "nn-pugail-centre-bbe": Row(method="nn-pugail", changes=CENTRE | BBE),
+        **both("gail", shift={}),
+        **both("nn-purl", shift={}),
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """What is run, and for how long."""
+
+    task: Annotated[str, tyro.conf.Positional] = "walker"
+    rows: tuple[str, ...] = ()
+    """Names of rows; () runs all."""
+    env_steps: int = 0
+    """Of every run; 0 takes the preset's."""
+    at_once: int = 8
+    """Runs beside each other."""
+    budget: float = 0.0
+    """Seconds after which runs stop with a checkpoint; 0 sets no limit."""
+    data: Path = Path("datasets")
+    """Folder of TASK/demonstrations and TASK/annotations."""
+    seeds: int = 0
+    """Seeds of every row; 0 takes the row's own number."""
+    out: Path = Path("runs/ablation")
+    """Folder for the runs and the table."""
+    device: str = "auto"
+
+
+@dataclass
+class Clock:
+    """Stops runs in time and prints how each ended."""
+
+    ends: float
+
+    def begin(self, job: Job) -> Job | None:
+        """The job with the time that is left, or None if there is none."""
+        left = self.ends - time.monotonic()
+        assert isinstance(job, Training)
+        return job.within(left) if left > 20 else None
+
+    def look(self, job: Job) -> None:
+        """Nothing to show while it runs."""
+
+    def put_off(self, job: Job, room: int) -> None:
+        """A job waits for memory."""
+        print(f"{job.out} waits for memory; {room} runs at once from now on")
+
+    def wait_for(self, job: Job) -> bool:
+        """Another process runs it: wait."""
+        return True
+
+    def end(self, ending: Ending) -> None:
+        """Print how a job ended."""
+        print(f"{ending.job.out}: {ending.state} {ending.said[:200]}", flush=True)
+
+
+def training(args: Args, name: str, row: Row, seed: int) -> Training:
+    """The run of a row on a seed."""
+    method = method_named(row.method)
+    assert method.positives is not None
+    data = {method.positives: str(args.data / args.task / method.positives)}
+    prior = TABLE_2.get((args.task, method.reward), "")
+    if method.prior is None and prior:
+        data["prior"] = prior
+    out = args.out / args.task / name / f"seed-{seed}"
+    config = preset(
+        args.task, method=row.method, seed=seed, out=str(out), device=args.device, **data
+    )
+    config = with_settings(config, PLAIN | PACE[args.task] | row.changes)
+    return Training(config=replace(config, env_steps=args.env_steps or config.env_steps))
+
+
+def report(job: Training, name: str) -> dict[str, Any]:
+    """The curve of a run and its late numbers."""
+    path = job.out / "metrics.jsonl"
+    rows = read_metrics(path) if path.exists() else []
+    evals = [row for row in rows if row["kind"] == "eval"]
+    probes = [row for row in rows if row["kind"] == "probe"]
+    trains = [row for row in rows if row["kind"] == "train"]
+    late = evals[-(-3 * len(evals) // 4) :] if evals else []
+    return {
+        "row": name,
+        "method": job.config.method,
+        "seed": job.config.seed,
+        "finished": job.finished(),
+        "steps": [row["step"] for row in evals],
+        "returns": [round(row["return"], 1) for row in evals],
+        "successes": [round(row.get("success", 0.0), 3) for row in evals],
+        "seconds": [round(row["seconds"], 1) for row in evals],
+        "late": round(sum(row["return"] for row in late) / len(late), 1) if late else None,
+        "probes": [{k: round(v, 4) for k, v in row.items() if k != "kind"} for row in probes[::5]],
+        "train_steps": [row["step"] for row in trains],
+        "train_returns": [round(row.get("return", 0.0), 1) for row in trains],
+        "reward": [round(row.get("reward/mean", 0.0), 4) for row in trains[::5]],
+        "prior": [round(row.get("prior", 0.0), 4) for row in trains[::5]],
+        "fit": [row for row in rows if row["kind"] == "fit"][-1:],
+        "reward_error": [round(row["reward_error"], 1) for row in evals if "reward_error" in row],
+    }
+
+
+def show(told: list[dict[str, Any]]) -> None:
+    """A line a run: its returns, and D as trained and as scored at the end."""
+    for run in told:
+        if not run["steps"]:
+            continue
+        last = run["probes"][-1] if run["probes"] else {}
+        seen = " ".join(
+            f"{key.replace('/', '.')} {last[key]:.2f}"
+            for key in ("mean/as_trained", "mean/train", "mean/held_out", "mean/replay",
+                        "mean/failure", "predicted/as_trained", "predicted/train")
+            if key in last
+        )  # fmt: skip
+        curve = " ".join(f"{value:.0f}" for value in run["returns"])
+        print(f"{run['row']:26} {run['seed']} late {run['late']:6} | {curve} | {seen}")
+
+
+def main(args: Args) -> None:
+    """Run what is left of the rows, write the table, print it."""
+    rows = ROWS[args.task]
+    chosen = {name: rows[name] for name in (args.rows or rows)}
+    jobs = {
+        (name, seed): training(args, name, row, seed)
+        for seed in SEEDS
+        for name, row in chosen.items()
+        if seed in SEEDS[: args.seeds or row.seeds]
+    }
+    ends = time.monotonic() + (args.budget or float("inf"))
+    executor = LocalProcesses(places=(None,) * args.at_once, threads=1)
+    work_off(list(jobs.values()), executor, Clock(ends))
+    told = [report(job, name) for (name, _), job in jobs.items()]
+    show(told)
+    path = args.out / f"{args.task}.json"
+    before = json.loads(path.read_text())["runs"] if path.exists() else []
+    ours = {(run["row"], run["seed"]) for run in told}
+    told += [run for run in before if (run["row"], run["seed"]) not in ours]
+    settings = {name: {"method": row.method, **row.changes} for name, row in rows.items()}
+    write_json(path, {"plain": PLAIN, "rows": settings, "runs": told})
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))
