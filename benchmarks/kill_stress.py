@@ -211,10 +211,10 @@ def inspect(run: Path) -> int:
 def contents(run: Path) -> dict[str, Any]:
     """All that a run has made, without what tells the time and the place."""
     skipped = {"lock", "config.json", "facts.json", "status.json", "metrics.jsonl"}
-    files = [path for path in run.rglob("*") if path.is_file() and "tensorboard" not in path.parts]
-    told: dict[str, Any] = {str(path.relative_to(run)): "" for path in files}
-    for path in files:
-        if path.name not in skipped:
+    paths = [path for path in run.rglob("*") if "tensorboard" not in path.parts]
+    told: dict[str, Any] = {str(path.relative_to(run)): "" for path in paths}
+    for path in paths:
+        if path.is_file() and path.name not in skipped:
             told[str(path.relative_to(run))] = digest(path)
     rows = read_metrics(run / "metrics.jsonl")
     told["metrics"] = [{k: v for k, v in row.items() if k != "seconds"} for row in rows]

@@ -110,6 +110,9 @@ def test_a_run_that_ended_otherwise_is_told_from_one_that_did_not(parts, tmp_pat
     (tmp_path / "same/snapshots/.partial-7-step-8.safetensors").touch()
     with pytest.raises(AssertionError, match="unfinished files"):
         kills.check_same(tmp_path / "same", expected)
+    (write_run(tmp_path / "more") / "checkpoints").mkdir()
+    with pytest.raises(AssertionError, match=r"\['checkpoints'\]"):
+        kills.check_same(tmp_path / "more", expected)
     missing = write_run(tmp_path / "missing")
     (missing / "metrics.jsonl").write_text("")
     with pytest.raises(AssertionError, match=r"\['metrics'\]"):

@@ -186,6 +186,14 @@ def _makes_way(path: Path) -> Iterator[None]:
     _delete(old)
 
 
+def delete_whole(folder: Path) -> None:
+    """Delete a folder so that a kill leaves all of it, or only unfinished work by its name."""
+    going = folder.with_name(f"{PARTIAL}deleted-{folder.name}")
+    _delete(going)
+    os.replace(folder, going)
+    _delete(going)
+
+
 def clear_leftovers(folder: Path) -> None:
     """Delete the unfinished work that killed processes left in a folder.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 import torch
@@ -121,6 +122,23 @@ def test_the_best_is_known_from_the_moment_a_checkpoint_is_there(tmp_path):
         checkpoint.write(tmp_path, step, TENSORS, scored(2, 8.0))  # of an earlier policy
     checkpoint.prune(tmp_path, keep=1)
     assert best.exists()
+
+
+def test_a_kill_while_a_checkpoint_is_deleted_leaves_nothing_behind(tmp_path, monkeypatch):
+    class KilledError(BaseException):
+        """Ends the process as a kill would, in the middle of a deletion."""
+
+    def killed(path, **options):
+        (path / "state.safetensors").unlink()
+        raise KilledError
+
+    for step in (1, 2):
+        checkpoint.write(tmp_path, step, TENSORS, {})
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(shutil, "rmtree", killed)
+        checkpoint.prune(tmp_path, keep=1)
+    checkpoint.prune(tmp_path, keep=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000000002"]
 
 
 @pytest.mark.parametrize("evaluation", [None, [], {}, {"return": "x"}, {"return": None}])

@@ -6,7 +6,6 @@ another name, flushed to the disk and renamed, so that a kill at any moment leav
 Nothing in it can execute code.
 """
 
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from torch import Tensor
 from pureward.errors import InputError
 from pureward.files import (
     clear_leftovers,
+    delete_whole,
     open_tensors,
     read_object,
     shapes_in,
@@ -115,7 +115,7 @@ def prune(folder: Path, keep: int) -> None:
     spared = best(folder)
     for path in sorted(_complete(folder))[:-keep]:
         if path != spared:
-            shutil.rmtree(path)
+            delete_whole(path)
     clear_leftovers(folder)
 
 
