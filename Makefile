@@ -36,6 +36,7 @@ bench: $(READY_TEST)
 
 stress: $(READY_TEST)
 	$(BIN)/python benchmarks/kill_stress.py
+	$(BIN)/python benchmarks/fuzz.py
 
 short-stress: $(READY_TEST)
 	$(BIN)/python benchmarks/kill_stress.py --kills 10
