@@ -29,6 +29,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from itertools import count
 from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -82,6 +83,7 @@ class Stress:
     def __init__(self, folder: Path, args: Args) -> None:
         """Make the run that is left alone, and plan the kills."""
         self.folder, self.chance, self.lock = folder, random.Random(args.seed), Lock()
+        self.starting = Lock()
         self.data = write_data(folder / "data")
         self.context = get_context("forkserver")
         self.context.set_forkserver_preload(_PRELOADED)
@@ -102,12 +104,14 @@ class Stress:
         counted = self.folder / f"{run.name}.events"
         settings = small_run(run, self.data)
         process = self.context.Process(target=live, args=(settings, kill_at, torn, counted))
-        process.start()
-        process.join(seconds)
-        if process.exitcode is None:
+        with self.starting:  # a start also asks for the exit codes of other threads' processes
+            process.start()
+        if not wait([process.sentinel], seconds):
             process.kill()
-            process.join()
+            wait([process.sentinel])
             assert seconds < _LONGEST, f"{run} did not end within {_LONGEST:.0f} s"
+        with self.starting:
+            process.join()
         said = counted.with_suffix(".log")
         assert process.exitcode in (0, -signal.SIGKILL), (
             f"{run} ended with code {process.exitcode}: {said.read_text()[-3000:]}"
