@@ -216,7 +216,8 @@ _SOFT_GATE: dict[str, Any] = {
     "learning_rate": 3e-5,
 }
 _FAST_REWARDS: dict[tuple[str, str], dict[str, Any]] = {
-    ("walker", "imitation"): {"memory": 100_000},
+    ("walker", "imitation"): {"memory": 100_000, "even": True},
+    ("reach", "imitation"): {"even": True},
     ("walker", "gated"): _SOFT_GATE | {"memory": 100_000},
     ("lift", "imitation"): {"memory": 50_000, "even": True},
     ("lift", "gated"): _SOFT_GATE | {"memory": 50_000},
