@@ -37,17 +37,20 @@ def test_a_failure_is_told_with_the_last_words(tmp_path):
     config = tiny(tmp_path / "run", env_steps=80)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{")
-    with pytest.raises(TrainingError, match=r"failed \(.*config.json cannot be read"):
+    with pytest.raises(TrainingError, match=r"failed \(.*config.json must be the JSON"):
         train_all([config])
 
 
 SCRIPT = """
+import signal
 import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from tiny import tiny
 from pureward.work.fleet import train_all
 if __name__ == "__main__":
+    # A shell that starts tests in the background makes them ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     train_all([tiny(Path(sys.argv[1]), env_steps=800_000)])
 """
 
