@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pureward.capture import CapturedCall
-from pureward.reward import augment as augmentation
+from pureward.reward import view as augmentation
 from pureward.reward.compose import imitation_reward
 from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
 from pureward.reward.engine import logits
@@ -114,7 +114,9 @@ def separately(made: Discriminator, both: Tensor) -> Tensor:
     made.network.train()
     with torch.autocast("cuda", torch.bfloat16, enabled=made.arithmetic == "bfloat16"):
         parts = [
-            made.network.embed(augmentation.augment(frames, made.config.augment, made.generator))
+            made.network.embed(
+                augmentation.viewed(frames, made.config.network.view, made.generator)
+            )
             for frames in both.chunk(2)
         ]
     return torch.cat([made.network.read_out(part, made.generator) for part in parts])

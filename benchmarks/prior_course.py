@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from pureward.reward.augment import AugmentConfig
 from torch import Tensor
 
 import pureward
@@ -25,6 +24,7 @@ from pureward.reward.methods import Choice, choose
 from pureward.reward.network import NetworkConfig
 from pureward.reward.prior import Evidence
 from pureward.reward.variational import TOP
+from pureward.reward.view import View
 from pureward.run.collect import collect
 
 INSTANTS = 20  # frames taken of an episode, evenly
@@ -46,7 +46,7 @@ class Scale:
     updates: int
     ask_every: int
     learning_rate: float
-    augment: AugmentConfig
+    view: View
 
 
 SCALES = {
@@ -57,7 +57,7 @@ SCALES = {
         updates=60,
         ask_every=20,
         learning_rate=1e-3,
-        augment=AugmentConfig.off(),
+        view=View.off(),
     ),
     "cuda": Scale(
         shrink=1,
@@ -66,7 +66,7 @@ SCALES = {
         updates=1000,
         ask_every=50,
         learning_rate=1e-4,
-        augment=AugmentConfig(),
+        view=View(),
     ),
 }
 
@@ -177,11 +177,12 @@ def _discriminator(
     frame_shape: torch.Size, choice: Choice, scale: Scale, mixup: float, device: str, seed: int
 ) -> Discriminator:
     channels, height, width = frame_shape
-    network = NetworkConfig(frame_channels=channels, height=height, width=width, **scale.network)
+    network = NetworkConfig(
+        frame_channels=channels, height=height, width=width, view=scale.view, **scale.network
+    )
     config = DiscriminatorConfig(
         network=network,
         learning_rate=scale.learning_rate,
-        augment=scale.augment,
         mixup_weight=mixup,
     )
     assert choice.risk is not None

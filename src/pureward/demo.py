@@ -24,10 +24,6 @@ from pureward.work.fleet import train_all
 TASK = "reach"
 METHODS = ("gail", "nn-pugail", "prl", "nn-purl")
 
-# η. The preset estimates it, and D then ends below ½ on all frames; by a schedule D says something
-# of each kind of frame, which is what the report shows.
-_PRIORS = {"nn-pugail": "linear:0.2:0.4"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
@@ -96,8 +92,6 @@ def run_config(method: str, out: Path, size: Size) -> RunConfig:
     needed = method_named(method).positives
     if needed is None:
         return preset(TASK, **settings)
-    if method in _PRIORS:
-        settings["prior"] = _PRIORS[method]
     return preset(TASK, method=method, **settings, **{needed: str(out / needed)})
 
 

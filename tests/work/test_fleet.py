@@ -37,12 +37,14 @@ def test_a_failure_is_told_with_the_last_words(tmp_path):
     config = tiny(tmp_path / "run", env_steps=80)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{")
-    with pytest.raises(TrainingError, match=r"failed \(.*config.json cannot be read"):
+    with pytest.raises(TrainingError, match=r"failed \(.*config.json must be the JSON that"):
         train_all([config])
 
 
+# A shell that starts tests in the background makes them and their children ignore SIGINT.
 SCRIPT = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from tiny import tiny
@@ -60,9 +62,13 @@ def test_runs_stop_with_whoever_started_them_and_can_go_on(tmp_path, number):
     run = tmp_path / "run"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     parent = subprocess.Popen([sys.executable, str(script), str(run)], env=environment)
-    _wait_for(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").stat().st_size)
-    parent.send_signal(number)
-    parent.wait(timeout=300)
+    written = run / "metrics.jsonl"
+    try:
+        _wait_for(lambda: written.exists() and written.stat().st_size)
+        parent.send_signal(number)
+        parent.wait(timeout=300)
+    finally:
+        parent.kill()  # its runs end with it
     _wait_for(lambda: status(run)["state"] == "interrupted")
     done = status(run)["env_steps"]
     train_all([replace(tiny(run), env_steps=done + 80)])
