@@ -17,7 +17,7 @@ import kornia.augmentation as K
 import torch
 import tyro
 
-from pureward.reward.view import View, augment
+from pureward.reward.view import View, viewed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ def measure(args: Args) -> dict[str, object]:
     frames = torch.randint(0, 256, (args.batch, 3, 64, 64), dtype=torch.uint8)
     theirs = kornia_pipeline(config)
     calls = {
-        "pureward": lambda: augment(frames, config),
+        "pureward": lambda: viewed(frames, config),
         "kornia": lambda: theirs(frames.float() / 255).clamp(0, 1),
     }
     seconds: dict[str, list[float]] = {name: [] for name in calls}
@@ -109,7 +109,7 @@ def contact_sheet(path: Path) -> None:
     generator = torch.Generator().manual_seed(4)
     figure, axes = pyplot.subplots(len(rows), 8, figsize=(8.6, 9.4), squeeze=False)
     for line, (name, config) in zip(axes, rows.items(), strict=True):
-        frames = augment(scene().repeat(8, 1, 1, 1), config, generator)
+        frames = viewed(scene().repeat(8, 1, 1, 1), config, generator)
         for axis, frame in zip(line, frames, strict=True):
             axis.imshow(frame.permute(1, 2, 0).numpy())
             axis.set_xticks([])
