@@ -63,19 +63,17 @@ class EstimatedPrior:
         *,
         floor: float = 0.1,
         ceiling: float = 0.95,
-        start: float = 0.5,
         smoothing: float = 0.5,
         resamples: int = 200,
         seed: int = 0,
     ) -> None:
-        """Begin at `start`.
+        """Begin at the floor: before a policy has learned anything, nothing it does is a success.
 
         Args:
             estimator: one of `ESTIMATORS`.
             floor: lowest η given. Where the agent's frames look unlike the demonstrations for
                 reasons of their own, every estimate from P and U goes to 0 and so would learning.
             ceiling: highest η given.
-            start: η until the discriminator first tells positives from unlabeled.
             smoothing: the newest estimate's part in η.
             resamples: of the interval.
             seed: of the resamples.
@@ -84,10 +82,10 @@ class EstimatedPrior:
             raise InputError(
                 f"unknown estimator {estimator!r}; choose from {', '.join(ESTIMATORS)}"
             )
-        if not 0 < floor <= start <= ceiling < 1:
+        if not 0 < floor <= ceiling < 1:
             raise InputError(
-                "an estimated prior needs 0 < floor ≤ start ≤ ceiling < 1, got "
-                f"{floor}, {start}, {ceiling}; try 0.1, 0.5, 0.95"
+                f"an estimated prior needs 0 < floor ≤ ceiling < 1, got {floor} and {ceiling}; "
+                "try 0.1 and 0.95"
             )
         if not 0 < smoothing <= 1 or resamples < 2:
             raise InputError(
@@ -97,7 +95,7 @@ class EstimatedPrior:
         self.estimator = estimator
         self.floor, self.ceiling, self.smoothing = floor, ceiling, smoothing
         self.resamples, self.seed = resamples, seed
-        self.value = start
+        self.value = floor
         self.begun = False
         self.latest: Estimate | None = None
 

@@ -126,7 +126,7 @@ def _read(kind: str, numbers: list[float]) -> Prior:
         return EstimatedPrior(kind)
     if kind in ESTIMATORS and kind != "vpu":  # whose risk takes no η that could be bounded
         floor, ceiling = numbers
-        return EstimatedPrior(kind, floor=floor, ceiling=ceiling, start=(floor + ceiling) / 2)
+        return EstimatedPrior(kind, floor=floor, ceiling=ceiling)
     if numbers:
         raise ValueError
     return FixedPrior(value=float(kind))
