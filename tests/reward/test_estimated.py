@@ -42,12 +42,12 @@ def latest(prior: EstimatedPrior):
 def test_moves_half_way_to_every_estimate_and_answers_without_scores():
     prior = EstimatedPrior("bbe")
     assert prior.needs_scores
-    assert prior(Evidence(progress=0.3)) == 0.5
+    assert prior(Evidence(progress=0.3)) == 0.1
     assert prior.latest is None
     first = prior(evidence(20, 80))
     value = latest(prior).value
     assert value == pytest.approx(0.2, abs=0.02)
-    assert first == latest(prior).smoothed == pytest.approx(0.25 + value / 2)
+    assert first == latest(prior).smoothed == pytest.approx(0.05 + value / 2)
     second = prior(evidence(20, 80))
     assert second == pytest.approx(first / 2 + value / 2)
     assert prior(Evidence(progress=0.9)) == second
@@ -64,11 +64,11 @@ def test_interval_holds_the_truth_and_narrows_with_trajectories():
     assert widths[1] < 0.5 * widths[0]
 
 
-def test_holds_its_start_until_the_discriminator_sees_a_difference():
-    prior = EstimatedPrior("bbe", start=0.3)
-    assert prior(evidence(50, 50, apart=0.2)) == 0.3
+def test_holds_its_floor_until_the_discriminator_sees_a_difference():
+    prior = EstimatedPrior("bbe", floor=0.02)
+    assert prior(evidence(50, 50, apart=0.2)) == 0.02
     assert latest(prior).auc < 0.6
-    assert prior(evidence(20, 80)) < 0.3
+    assert prior(evidence(20, 80)) > 0.1
     # Once begun it goes on: a policy as good as the demonstrations is no reason to stop.
     before = prior.value
     assert prior(evidence(100, 0)) == pytest.approx(before / 2 + latest(prior).value / 2)
@@ -97,8 +97,8 @@ def test_a_few_successes_are_no_reason_to_warn():
 
 
 def test_an_agent_that_succeeds_half_the_time_is_told_apart_well_enough():
-    prior = EstimatedPrior("bbe", start=0.3)
-    assert prior(evidence(50, 50, apart=12.0)) == pytest.approx(0.4, abs=0.02)
+    prior = EstimatedPrior("bbe")
+    assert prior(evidence(50, 50, apart=12.0)) == pytest.approx(0.3, abs=0.02)
     assert latest(prior).auc == pytest.approx(0.75, abs=0.01)
 
 
@@ -106,12 +106,12 @@ def test_acc_waits_while_failures_look_like_successes():
     """Positives and failures at +3, the agent at −3: told apart, and nothing is learned of η."""
     failures, episodes = scores(20, 0, seed=3)
     seen = replace(evidence(0, 100), failure_logits=failures, failure_episodes=episodes)
-    prior = EstimatedPrior("acc", start=0.3)
-    assert prior(seen) == 0.3
+    prior = EstimatedPrior("acc")
+    assert prior(seen) == 0.1
     assert latest(prior).auc > 0.99
     known, episodes = scores(0, 20, seed=3)
     seen = replace(evidence(60, 40), failure_logits=known, failure_episodes=episodes)
-    assert prior(seen) == pytest.approx((0.3 + 0.6) / 2, abs=0.02)
+    assert prior(seen) == pytest.approx((0.1 + 0.6) / 2, abs=0.02)
 
 
 def test_ceiling_is_held():
@@ -143,7 +143,7 @@ def test_a_foreign_state_is_refused(state):
 
 
 def test_a_state_rounded_to_float32_is_at_its_bound_still():
-    prior = EstimatedPrior("bbe", floor=0.7, start=0.8)
+    prior = EstimatedPrior("bbe", floor=0.7)
     prior.load_state_dict({"value": torch.tensor(0.7).item(), "begun": True})
     assert prior.value == 0.7
 
@@ -270,7 +270,7 @@ def test_scores_that_are_no_numbers_are_no_evidence(estimator, name, bad):
     prior = EstimatedPrior(estimator)
     with pytest.raises(InputError, match=f"{SCORES[name]} must be finite, got NaN or infinity"):
         prior(replace(known, **{name: spoiled}))
-    assert (prior.value, prior.begun, prior.latest) == (0.5, False, None)
+    assert (prior.value, prior.begun, prior.latest) == (0.1, False, None)
 
 
 @pytest.mark.parametrize(
@@ -302,9 +302,9 @@ def test_episodes_may_be_any_whole_numbers():
     ("change", "sentence"),
     [
         ({"estimator": "km2"}, "unknown estimator 'km2'; choose from bbe, vpu, acc"),
-        ({"floor": 0.0}, "0 < floor ≤ start ≤ ceiling < 1"),
-        ({"floor": 0.6}, "0 < floor ≤ start ≤ ceiling < 1"),
-        ({"ceiling": 1.0}, "0 < floor ≤ start ≤ ceiling < 1"),
+        ({"floor": 0.0}, "0 < floor ≤ ceiling < 1"),
+        ({"floor": 0.96}, "0 < floor ≤ ceiling < 1"),
+        ({"ceiling": 1.0}, "0 < floor ≤ ceiling < 1"),
         ({"smoothing": 0.0}, "smoothing must lie in"),
         ({"resamples": 1}, "resamples be at least 2"),
     ],
@@ -318,13 +318,12 @@ def test_written_forms():
     for text in ("bbe", "acc", "vpu"):
         prior = parse_prior(text)
         assert isinstance(prior, EstimatedPrior)
-        assert (prior.estimator, prior.floor, prior.ceiling, prior.value) == (text, 0.1, 0.95, 0.5)
+        assert (prior.estimator, prior.floor, prior.ceiling, prior.value) == (text, 0.1, 0.95, 0.1)
     bounded = parse_prior("bbe:0.3:0.8")
     assert isinstance(bounded, EstimatedPrior)
-    assert (bounded.floor, bounded.ceiling) == (0.3, 0.8)
-    assert bounded.value == pytest.approx(0.55)
+    assert (bounded.floor, bounded.ceiling, bounded.value) == (0.3, 0.8, 0.3)
     for text in ("bbe:0.3", "bbe:0.1:0.5:0.9", "vpu:0.1:0.9", "acc:a:b"):
         with pytest.raises(InputError, match="a prior is written"):
             parse_prior(text)
-    with pytest.raises(InputError, match="0 < floor ≤ start"):
+    with pytest.raises(InputError, match="0 < floor ≤ ceiling"):
         parse_prior("bbe:0.8:0.3")

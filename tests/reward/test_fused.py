@@ -28,7 +28,7 @@ BLOCK = 64 if ON_CUDA else 1024
 
 @pytest.fixture(autouse=True)
 def _few_programs(monkeypatch):
-    monkeypatch.setattr(weights, "PROGRAMS", 16)
+    monkeypatch.setattr(weights, "PROGRAMS", 16 if ON_CUDA else 8)
     monkeypatch.setattr(tiles, "ENOUGH_TILES", 1)
     monkeypatch.setattr(distortion, "BLOCK", BLOCK)
 

@@ -25,13 +25,38 @@ LEARNED = [name for name, method in pureward.METHODS.items() if method.reward !=
 REWARD = replace(SMALL_REWARD, memory=20)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _short_episodes():
+    """Episodes of 20 steps and few frames an estimate: drawing and scoring take the longest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TASKS, "reach", replace(TASKS["reach"], horizon=20))
+        patch.setattr("pureward.run.prior._LOOKED_AT", 64)
+        yield
+
+
 @pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    """Episodes of a policy that has learned nothing: what they show does not matter here."""
-    folder = tmp_path_factory.mktemp("data")
-    pureward.train(tiny(folder / "run", env_steps=80))
-    how_many = {"episodes": 2, "held_out": 1, "failures": 1}
-    collect("reach", folder / "run", folder / "set", **how_many, frames=True, device="cpu")
+def policy(tmp_path_factory) -> Path:
+    """A run whose policy has learned nothing: what its episodes show does not matter here."""
+    run = tmp_path_factory.mktemp("policy") / "run"
+    pureward.train(tiny(run, env_steps=80))
+    return run
+
+
+@pytest.fixture(scope="module")
+def data(policy, tmp_path_factory) -> Path:
+    return collected(policy, tmp_path_factory.mktemp("data"), 1)
+
+
+@pytest.fixture(scope="module")
+def more(policy, tmp_path_factory) -> Path:
+    """Enough held-out episodes to estimate η."""
+    return collected(policy, tmp_path_factory.mktemp("more"), 6)
+
+
+def collected(policy: Path, folder: Path, held_out: int, **how: int) -> Path:
+    """A dataset of two episodes to learn from, so many held out and one failure."""
+    how_many = {"episodes": 2, "held_out": held_out, "failures": 1} | how
+    collect("reach", policy, folder / "set", **how_many, frames=True, device="cpu")
     return folder / "set"
 
 
@@ -96,9 +121,7 @@ def test_the_true_reward_never_reaches_a_learned_method(method, data, tmp_path, 
 
 
 @pytest.mark.parametrize("prior", ["0.5", "bbe"])
-def test_successes_reach_the_log_and_nothing_else(prior, data, tmp_path, monkeypatch):
-    more = tmp_path / "more"
-    collect("reach", data.parent / "run", more, episodes=2, held_out=6, failures=0, device="cpu")
+def test_successes_reach_the_log_and_nothing_else(prior, more, tmp_path, monkeypatch):
     shares = {}
     for name, answer in (("never", False), ("always", True)):
         told = replace(TASKS["reach"], success=lambda s, a=answer: torch.full((len(s.qpos),), a))
@@ -275,9 +298,8 @@ def test_failures_to_judge_by_are_not_trained_on(data, tmp_path, monkeypatch):
         pureward.train(config)
 
 
-def test_an_estimate_from_failures_needs_some_that_are_not_trained_on(data, tmp_path):
-    bare = tmp_path / "bare"
-    collect("reach", data.parent / "run", bare, episodes=2, held_out=5, failures=0, device="cpu")
+def test_an_estimate_from_failures_needs_some_that_are_not_trained_on(data, policy, tmp_path):
+    bare = collected(policy, tmp_path, 5, failures=0)
     config = learned(tmp_path / "run", "nn-pugail", bare, failures=str(data), prior="acc")
     with pytest.raises(InputError, match="at least 5 failed episodes, and the dataset of positi"):
         pureward.train(config)
@@ -298,66 +320,73 @@ def test_a_risk_that_is_no_number_is_told_with_its_update(data, tmp_path, monkey
         pureward.train(config)
 
 
-def test_states_of_another_task_are_refused(data, tmp_path):
+def test_states_of_another_task_are_refused(policy, tmp_path):
     bare = tmp_path / "bare"
-    collect("reach", data.parent / "run", bare, episodes=1, held_out=0, failures=0, device="cpu")
+    collect("reach", policy, bare, episodes=1, held_out=0, failures=0, device="cpu")
     config = replace(learned(tmp_path / "run", "nn-pugail", bare), task="walker")
     with pytest.raises(InputError, match="own task, 'walker', and .*bare is of 'reach'"):
         pureward.train(config)
 
 
 @pytest.mark.parametrize("held_out", [0, 4])
-def test_an_estimated_prior_needs_held_out_episodes(held_out, data, tmp_path):
-    few, numbers = tmp_path / "few", {"episodes": 2, "held_out": held_out, "failures": 0}
-    collect("reach", data.parent / "run", few, **numbers, device="cpu")
+def test_an_estimated_prior_needs_held_out_episodes(held_out, policy, tmp_path):
+    few = collected(policy, tmp_path / "few", held_out)
     sentence = f"at least 5 held-out episodes, and the dataset of positives has {held_out}; collect"
     with pytest.raises(InputError, match=sentence):
         pureward.train(learned(tmp_path / "run", "nn-pugail", few, prior="bbe"))
     assert not (tmp_path / "run/metrics.jsonl").exists(), "nothing was trained for it"
 
 
-def test_an_estimated_prior_waits_for_enough_episodes_of_the_agent(data, tmp_path):
-    more = tmp_path / "more"
-    collect("reach", data.parent / "run", more, episodes=2, held_out=5, failures=0, device="cpu")
-    pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe"))  # four worlds
+def test_an_estimated_prior_waits_for_enough_episodes_of_the_agent(more, tmp_path):
+    two_each = {"worlds": 2, "env_steps": 48}
+    pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", **two_each))
     last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
-    assert last["prior"] == 0.5
+    assert last["prior"] == 0.1
     assert "prior/value" not in last
 
 
-def test_an_estimated_prior_is_logged_with_its_interval(data, tmp_path):
-    more = tmp_path / "more"
-    collect("reach", data.parent / "run", more, episodes=2, held_out=6, failures=0, device="cpu")
+def test_an_estimated_prior_is_logged_with_its_interval(more, tmp_path):
     pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", worlds=8))
     last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
     assert 0 < last["prior"] < 1
     assert last["prior/low"] <= last["prior/value"] <= last["prior/high"]
 
 
-@pytest.mark.parametrize("value", [-1, 10**6])
-@pytest.mark.parametrize("name", ["labels.filled", "labels.next", "memory.offered"])
-def test_damaged_scores_and_memory_are_refused(name, value, data, tmp_path):
-    if (name, value) == ("memory.offered", 10**6):
-        pytest.skip("as many may have been offered")
-    directory = RunDirectory(tmp_path / "run")
-    config = learned(directory.path, "nn-pugail", data, save_replay=True)
+@pytest.fixture(scope="module")
+def half_done(data, tmp_path_factory) -> pureward.RunConfig:
+    """A run that has made half of its steps."""
+    run = tmp_path_factory.mktemp("half") / "run"
+    config = learned(run, "nn-pugail", data, save_replay=True)
     pureward.train(replace(config, env_steps=48))
+    return config
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("labels.filled", -1),
+        ("labels.filled", 10**6),
+        ("labels.next", -1),
+        ("labels.next", 10**6),
+        ("memory.offered", -1),
+    ],
+)
+def test_damaged_scores_and_memory_are_refused(name, value, half_done):
+    config, directory = half_done, RunDirectory(Path(half_done.out))
     saved = checkpoint.read_newest(directory.checkpoints)
     saved.tensors[f"learner/remembered/{name}"].fill_(value)
     with pytest.raises(InputError, match=f"is damaged .*{name} must lie in .*has {value}"):
         loop._Run(config, directory, saved)
 
 
-def test_an_estimated_prior_is_kept_whole(data, tmp_path, monkeypatch):
+def test_an_estimated_prior_is_kept_whole(more, tmp_path, monkeypatch):
     """In float32 a resumed run would smooth on from another η."""
     # So small a network separates nothing, and η would stay where it began.
     monkeypatch.setattr("pureward.reward.estimated.ENOUGH_AUC", -1.0)
-    many = {"episodes": 2, "held_out": 5, "failures": 1}
-    collect("reach", data.parent / "run", tmp_path / "set", **many, frames=True, device="cpu")
     config = learned(
         tmp_path / "whole",
         "nn-pugail",
-        tmp_path / "set",
+        more,
         prior="bbe",
         save_replay=True,
         worlds=6,
@@ -371,7 +400,7 @@ def test_an_estimated_prior_is_kept_whole(data, tmp_path, monkeypatch):
     assert eta.dtype == torch.float64
     pureward.train(parts, resume=True)
     one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
-    assert float(one["learner/reward/prior/value"]) not in (0.5, 0.1)  # it was estimated
+    assert float(one["learner/reward/prior/value"]) != 0.1  # it was estimated
     assert [n for n in one if not torch.equal(one[n], two[n])] == []
 
 

@@ -118,7 +118,7 @@ class LearnedReward:
         some = discriminator if discriminator is not None else self.members[0]
         self.device = some.head.weight.device
         self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
-        self.level = torch.tensor(spec.level, device=self.device)
+        self.level = torch.tensor(float(spec.level), device=self.device)
         """Logit that counts as D = ½."""
 
     @property
