@@ -11,11 +11,24 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # No test draws through OpenGL: dm_control must not look for a display when it is imported.
 os.environ.setdefault("MUJOCO_GL", "disabled")
 
+from dataclasses import replace
+
 import pytest
 import torch
+
+from pureward.tasks import TASKS
 
 
 @pytest.fixture(autouse=True)
 def _same_numbers_everywhere():
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def short_episodes():
+    """Episodes of 20 steps and few frames an estimate: drawing and scoring take the longest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TASKS, "reach", replace(TASKS["reach"], horizon=20))
+        patch.setattr("pureward.run.prior._LOOKED_AT", 64)
+        yield

@@ -24,7 +24,7 @@ def blocks(page: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def datasets(tmp_path_factory) -> Path:
+def datasets(short_episodes, tmp_path_factory) -> Path:
     """What a reader has: `demos` and `rated`, here of a policy that has learned nothing."""
     folder = tmp_path_factory.mktemp("data")
     pureward.train(tiny(folder / "run", env_steps=80))

@@ -25,7 +25,7 @@ from small import SMALL_FIGURE, STUDY, learned, small_plan, write_status, writte
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory) -> tuple[Path, Reproduced, AtOnce]:
+def first(short_episodes, tmp_path_factory) -> tuple[Path, Reproduced, AtOnce]:
     """The small figure from nothing."""
     out, executor = tmp_path_factory.mktemp("first"), AtOnce()
     return out, reproduce(small_plan(out), executor, device="cpu"), executor

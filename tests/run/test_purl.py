@@ -25,13 +25,7 @@ LEARNED = [name for name, method in pureward.METHODS.items() if method.reward !=
 REWARD = replace(SMALL_REWARD, memory=20)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _short_episodes():
-    """Episodes of 20 steps and few frames an estimate: drawing and scoring take the longest."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(TASKS, "reach", replace(TASKS["reach"], horizon=20))
-        patch.setattr("pureward.run.prior._LOOKED_AT", 64)
-        yield
+pytestmark = pytest.mark.usefixtures("short_episodes")
 
 
 @pytest.fixture(scope="module")
