@@ -16,14 +16,14 @@ from typing import Annotated, Any
 
 import tyro
 
+from pureward.distributed.jobs import Ending, Job, work_off
+from pureward.distributed.processes import LocalProcesses
+from pureward.distributed.training import Training
 from pureward.files import write_json
-from pureward.reward.methods import method_named
-from pureward.run.config_file import with_settings
-from pureward.run.log import read_metrics
-from pureward.run.presets import preset
-from pureward.work.jobs import Ending, Job, work_off
-from pureward.work.processes import LocalProcesses
-from pureward.work.training import Training
+from pureward.rewards.methods import method_named
+from pureward.runs.config_file import with_settings
+from pureward.runs.log import read_metrics
+from pureward.train.presets import preset
 
 SEEDS = tuple(range(200, 210))
 VIEW = "reward.network.view."

@@ -17,7 +17,7 @@ import kornia.augmentation as K
 import torch
 import tyro
 
-from pureward.reward.view import View, viewed
+from pureward.rewards.view import View, viewed
 
 
 @dataclass(frozen=True, kw_only=True)

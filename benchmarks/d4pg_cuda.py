@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from learners import WORLDS, d4pg, drawn, filled_replay
-from pureward.agent.d4pg import D4PG
-from pureward.agent.engine import Arithmetic
+from pureward.agents.d4pg.agent import D4PG
+from pureward.agents.d4pg.arithmetic import Arithmetic
 from pureward.capture import CapturedCall
-from pureward.data.replay import Replay
+from pureward.data.replay.replay import Replay
 
 AGENTS = {
     "paper": {},
@@ -145,7 +145,7 @@ def _measure(
     """Fill a row figure by figure, so that a later failure leaves the earlier ones."""
     rng = torch.Generator(agent.device).manual_seed(0)
     if agent.arithmetic == "fused":
-        from pureward.agent.fused.update import FusedUpdate
+        from pureward.kernels.d4pg.update import FusedUpdate
 
         agent._fused[batch] = FusedUpdate(agent, batch, precision=variant.precision)
     fixed = drawn(replay, batch, rng)

@@ -19,9 +19,9 @@ import tyro
 
 from d4pg_cuda import AGENTS, Repeated
 from learners import d4pg, drawn, filled_replay
-from pureward.agent.fused import passes, update
-from pureward.agent.fused.tiles import LARGE_BATCH, TILES, Tile, tile_of
-from pureward.data.replay import Replay
+from pureward.data.replay.replay import Replay
+from pureward.kernels.d4pg import passes, update
+from pureward.kernels.d4pg.tiles import LARGE_BATCH, TILES, Tile, tile_of
 
 UPDATES = 8  # in a graph
 # A cut must gain this share of the whole update, or noise would choose.

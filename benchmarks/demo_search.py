@@ -17,12 +17,12 @@ import torch
 import tyro
 from torch import Tensor
 
-import pureward.env.making
+import pureward.envs.making
 from pureward.demo import TASK, Size, run_config
-from pureward.run.config import RunConfig
-from pureward.run.loop import train
-from pureward.tasks.reach import ARENA
-from pureward.view.history import read_history
+from pureward.diagnostics.history import read_history
+from pureward.envs.tasks.reach import ARENA
+from pureward.runs.config import RunConfig
+from pureward.train.loop import train
 
 _STEP = 0.005  # metres; a pixel is wider
 _EACH_SIDE = round(ARENA / _STEP) + 2
@@ -39,7 +39,7 @@ def drawn_positions() -> Tensor:
     file = _WORK / "frames.pt"
     if file.exists():
         return torch.load(file, weights_only=True, mmap=True)
-    env = pureward.env.make(TASK, 256, "cpu", cameras=True)
+    env = pureward.envs.make(TASK, 256, "cpu", cameras=True)
     assert env.cameras is not None
     line = grid_line()
     parts = []
@@ -73,7 +73,7 @@ def main(method: str, *settings: str) -> None:
     """Train and tell."""
     torch.set_num_threads(1)
     LookedUp.table = drawn_positions()
-    pureward.env.making.Cameras = LookedUp
+    pureward.envs.making.Cameras = LookedUp
     flags = [part for setting in settings for part in f"--{setting}".split("=", 1)]
     config = tyro.cli(RunConfig, args=flags, default=run_config(method, Path("demo"), Size()))
     out = _WORK / "-".join([method, *settings]).replace("/", "_")

@@ -26,12 +26,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pureward.capture import CapturedCall
-from pureward.reward import view as augmentation
-from pureward.reward.compose import imitation_reward
-from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
-from pureward.reward.engine import logits
-from pureward.reward.network import NetworkConfig, ResidualCNN
-from pureward.reward.risk import nnpu
+from pureward.rewards import view as augmentation
+from pureward.rewards.arithmetic import logits
+from pureward.rewards.compose import imitation_reward
+from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.network import NetworkConfig, ResidualCNN
+from pureward.rewards.risks.pu import nnpu
 
 CEILING = 3.0
 

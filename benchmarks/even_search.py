@@ -19,17 +19,17 @@ from typing import Any
 
 import tyro
 
+from pureward.distributed.training import Training
 from pureward.files import write_json
 from pureward.paper.figure import Figure, Variant
 from pureward.paper.figures import IMITATION, SUPERVISED
 from pureward.paper.plan import Plan, make_plan
 from pureward.paper.reproduce import read_results
 from pureward.paper.sweep import carry_out, local_executor
-from pureward.reward.methods import method_named
-from pureward.run.config import RunConfig
-from pureward.run.config_file import flat, to_json, with_settings
-from pureward.run.presets import preset
-from pureward.work.training import Training
+from pureward.rewards.methods import method_named
+from pureward.runs.config import RunConfig
+from pureward.runs.config_file import flat, to_json, with_settings
+from pureward.train.presets import preset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pureward.reward.fused import trunk
-from pureward.reward.fused.spread import Layer
-from pureward.reward.fused.tiles import TILES, Tile
-from pureward.reward.fused.weights import WeightSums
+from pureward.kernels.rewards import trunk
+from pureward.kernels.rewards.spread import Layer
+from pureward.kernels.rewards.tiles import TILES, Tile
+from pureward.kernels.rewards.weights import WeightSums
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,15 +34,15 @@ from pureward import demo
 from pureward.cli.parsing import parse
 from pureward.cli.runs import run_verbs
 from pureward.data.draw import Painter
-from pureward.reward.estimated import FEWEST_EPISODES
-from pureward.run.collect import collect
-from pureward.run.config import RunConfig
-from pureward.run.directory import RunDirectory, steps_made
-from pureward.run.policy import load_policy, snapshots
-from pureward.view.eta import read_eta
-from pureward.view.history import read_histories
-from pureward.view.plot import curves
-from pureward.work.training import Training, wall_seconds
+from pureward.diagnostics.eta import read_eta
+from pureward.diagnostics.history import read_histories
+from pureward.diagnostics.plot import curves
+from pureward.distributed.training import Training, wall_seconds
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
+from pureward.runs.collect import collect
+from pureward.runs.config import RunConfig
+from pureward.runs.directory import RunDirectory, steps_made
+from pureward.runs.policy import load_policy, snapshots
 from stress_run import INTERVAL, WORLDS, small_run
 
 LEARNED, PLAIN = Path("learned"), Path("plain")

@@ -27,11 +27,11 @@ from pureward.data.draw import draw
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.files import write_json
-from pureward.reward.compose import imitation_reward
-from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
-from pureward.reward.network import NetworkConfig
-from pureward.reward.resample import auc
-from pureward.reward.risk import nnpu, pn
+from pureward.rewards.compose import imitation_reward
+from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.priors.resample import auc
+from pureward.rewards.risks.pu import nnpu, pn
 
 TASK, SCENE = "lift", "cuboid"
 #: Name → risk, η, whether classes count alike.

@@ -15,14 +15,14 @@ import torch
 import tyro
 
 from pureward.data.episodes import Episode
-from pureward.env import make
+from pureward.diagnostics.evidence import judge_episode
+from pureward.envs import make
 from pureward.files import write_json
-from pureward.reward.saved import load_reward
-from pureward.run.collect import rollout
-from pureward.run.config_file import read_config
-from pureward.run.directory import RunDirectory
-from pureward.run.policy import load_policy
-from pureward.view.evidence import judge_episode
+from pureward.rewards.saved import load_reward
+from pureward.runs.collect import rollout
+from pureward.runs.config_file import read_config
+from pureward.runs.directory import RunDirectory
+from pureward.runs.policy import load_policy
 
 SCENES = ("cube", "cuboid")
 

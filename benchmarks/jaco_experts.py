@@ -22,9 +22,9 @@ from matplotlib.figure import Figure
 
 from pureward.files import write_json
 from pureward.picture import save_figure
-from pureward.run.config_file import read_config
-from pureward.run.directory import RunDirectory
-from pureward.run.log import read_metrics
+from pureward.runs.config_file import read_config
+from pureward.runs.directory import RunDirectory
+from pureward.runs.log import read_metrics
 
 # Success that experts were asked for, by task.
 _ASKED = {"lift": 0.9, "stack": 0.7}

@@ -41,13 +41,13 @@ from tqdm import tqdm
 import pureward
 from kill_hook import Writes
 from pureward.files import PARTIAL, write_json
-from pureward.run import checkpoint
-from pureward.run.directory import RunDirectory
-from pureward.run.log import read_metrics
-from pureward.run.policy import load_policy, snapshots
+from pureward.runs import checkpoint
+from pureward.runs.directory import RunDirectory
+from pureward.runs.log import read_metrics
+from pureward.runs.policy import load_policy, snapshots
 from stress_run import INTERVAL, made_with, prepare, small_run, write_data
 
-_PRELOADED = ["pureward.run.loop", "torch._dynamo", "stress_run"]  # what takes seconds to import
+_PRELOADED = ["pureward.train.loop", "torch._dynamo", "stress_run"]  # what takes seconds to import
 _LONGEST = 300.0  # seconds a life may take
 
 

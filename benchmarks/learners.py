@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from pureward.agent.d4pg import D4PG, Batch, D4PGConfig
-from pureward.agent.engine import Arithmetic
-from pureward.data.replay import Replay, ReplayConfig
+from pureward.agents.d4pg.agent import D4PG, Batch, D4PGConfig
+from pureward.agents.d4pg.arithmetic import Arithmetic
+from pureward.data.replay.replay import Replay, ReplayConfig
 from pureward.types import Observation, Step
 
 STATE, ACTION = 24, 6

@@ -18,14 +18,14 @@ import pureward
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, TRAIN, Episode
-from pureward.reward.discriminator import Discriminator, DiscriminatorConfig
-from pureward.reward.estimated import EstimatedPrior
-from pureward.reward.methods import Choice, choose
-from pureward.reward.network import NetworkConfig
-from pureward.reward.prior import Evidence
-from pureward.reward.variational import TOP
-from pureward.reward.view import View
-from pureward.run.collect import collect
+from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.methods import Choice, choose
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.priors.estimated import EstimatedPrior
+from pureward.rewards.priors.prior import Evidence
+from pureward.rewards.risks.variational import TOP
+from pureward.rewards.view import View
+from pureward.runs.collect import collect
 
 INSTANTS = 20  # frames taken of an episode, evenly
 BEGINNING = 0.1  # of an episode, left out: first states are the same in success and failure

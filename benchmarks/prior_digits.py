@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from prior_rivals import ON_SCORES, pulearn_estimates
-from pureward.reward.bbe import best_bin
-from pureward.reward.resample import interval, resampled
-from pureward.reward.risk import pn
+from pureward.rewards.priors.best_bin import best_bin
+from pureward.rewards.priors.resample import interval, resampled
+from pureward.rewards.risks.pu import pn
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 COMPONENTS = 50  # principal components kept of an image; fitted on P and U, no label is used

@@ -21,19 +21,19 @@ from pureward.data.draw import draw
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.demo import Size, run_config
-from pureward.env import make
+from pureward.diagnostics.eta import read_eta, true_course
+from pureward.diagnostics.history import History, read_histories
+from pureward.diagnostics.plot import PRIOR, curves
+from pureward.distributed.fleet import train_all
+from pureward.envs import make
+from pureward.envs.tasks.reach import ARENA
 from pureward.files import write_json
 from pureward.picture import save_figure
-from pureward.reward.estimated import EstimatedPrior
-from pureward.reward.evidence import Evidence
-from pureward.reward.saved import load_reward
-from pureward.run.collect import collect, rollout
-from pureward.run.policy import load_policy
-from pureward.tasks.reach import ARENA
-from pureward.view.eta import read_eta, true_course
-from pureward.view.history import History, read_histories
-from pureward.view.plot import PRIOR, curves
-from pureward.work.fleet import train_all
+from pureward.rewards.priors.estimated import EstimatedPrior
+from pureward.rewards.priors.evidence import Evidence
+from pureward.rewards.saved import load_reward
+from pureward.runs.collect import collect, rollout
+from pureward.runs.policy import load_policy
 
 SIZE = Size(steps=9_600)
 

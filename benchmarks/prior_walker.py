@@ -23,11 +23,11 @@ from matplotlib.figure import Figure
 
 from pureward.data.dataset import read_dataset
 from pureward.data.episodes import TRAIN
+from pureward.diagnostics.eta import read_eta
+from pureward.diagnostics.history import History, read_histories
+from pureward.diagnostics.probe import SOURCES
 from pureward.files import write_json
 from pureward.picture import save_figure
-from pureward.probe import SOURCES
-from pureward.view.eta import read_eta
-from pureward.view.history import History, read_histories
 
 PANELS = (
     ("eval", "return", "true return"),

@@ -22,7 +22,7 @@ import torch
 import tyro
 from torch import Tensor, nn
 
-from pureward.reward.risk import RiskFunction, nnpu, pn, upu
+from pureward.rewards.risks.pu import RiskFunction, nnpu, pn, upu
 
 RISKS: dict[str, RiskFunction] = {"nnPU": nnpu, "uPU": upu, "PN on unlabeled": pn}
 PRIOR = 0.5

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from pu_digits import Split, digits, mlp, split
 from pureward.files import write_json
-from pureward.reward.resample import auc
-from pureward.reward.risk import Risk, nnpu, pn
+from pureward.rewards.priors.resample import auc
+from pureward.rewards.risks.pu import Risk, nnpu, pn
 
 SHARES = (0.02, 0.1, 0.25, 0.5)
 LABELLED, UNLABELED, TESTS = 800, 1000, 500

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import torch
 
-import pureward.env.making
+import pureward.envs.making
 from demo_search import LookedUp, drawn_positions, grid_line
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.demo import TASK, Size, run_config
-from pureward.reward.regression import RewardModel
-from pureward.tasks.reach import ARENA, TARGET_RADIUS
+from pureward.envs.tasks.reach import ARENA, TARGET_RADIUS
+from pureward.rewards.regression import RewardModel
 
 _FAR = 0.15  # metres from the disc's centre
 _EVERY = 7  # positions; neighbours look alike
@@ -45,7 +45,7 @@ def main() -> None:
     """Fit every cut and print what it says near the disc and far from it."""
     torch.set_num_threads(1)
     LookedUp.table = drawn_positions()
-    pureward.env.making.Cameras = LookedUp
+    pureward.envs.making.Cameras = LookedUp
     positions = torch.cartesian_prod(grid_line(), grid_line())
     seen = (positions.abs() < ARENA).all(1).nonzero().squeeze(1)[::_EVERY]
     distance = positions[seen].norm(dim=1)

@@ -22,9 +22,9 @@ import torch
 import tyro
 from torch import Tensor
 
-from pureward.agent.d4pg import D4PG, Batch, D4PGConfig
+from pureward.agents.d4pg.agent import D4PG, Batch, D4PGConfig
 from pureward.capture import CapturedCall
-from pureward.data.replay import Replay, ReplayConfig
+from pureward.data.replay.replay import Replay, ReplayConfig
 from pureward.types import Observation, Step
 
 STATE, ACTION, FRAME = 24, 6, (3, 64, 64)

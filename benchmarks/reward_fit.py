@@ -19,9 +19,9 @@ from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
 from pureward.data.frames import FrameBank
 from pureward.files import write_json
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import Pass, RewardModel, RewardModelConfig
-from pureward.run.machine import made_with
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.regression import Pass, RewardModel, RewardModelConfig
+from pureward.runs.machine import made_with
 
 Frames = tuple[Tensor, Tensor, Tensor]
 

@@ -8,7 +8,7 @@ import torch
 import tyro
 
 import pureward
-from pureward.tasks.scripted import Scripted
+from pureward.envs.tasks.scripted import Scripted
 
 
 def main(resets: int = 200, seed: int = 14) -> None:

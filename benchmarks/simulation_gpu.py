@@ -21,10 +21,10 @@ import torch
 import tyro
 
 import pureward
-import pureward.env
-from pureward.sim.engine import SAVED
-from pureward.sim.mujoco_cpu import CpuEngine
-from pureward.sim.mujoco_warp import WarpEngine
+import pureward.envs
+from pureward.envs.sim.engine import SAVED
+from pureward.envs.sim.mujoco_cpu import CpuEngine
+from pureward.envs.sim.mujoco_warp import WarpEngine
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 
@@ -179,7 +179,7 @@ def versions() -> dict:
 
 
 def main(args: Args) -> None:
-    device = pureward.env.find_device(args.device)
+    device = pureward.envs.find_device(args.device)
     toy = device.type == "cpu"
     results = {
         "versions": versions() | {"commit": args.commit},

@@ -21,7 +21,7 @@ import torch
 from dm_control import suite
 
 import pureward
-from pureward.tasks.scripted import Scripted
+from pureward.envs.tasks.scripted import Scripted
 
 WORLDS, STEPS, ROUNDS = 256, 25, 7
 REQUIRED = 1.8

@@ -17,15 +17,15 @@ import torch
 from tqdm import tqdm
 
 import pureward
-from pureward.agent.d4pg import D4PGConfig
+from pureward.agents.d4pg.agent import D4PGConfig
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
-from pureward.data.replay import ReplayConfig
+from pureward.data.replay.replay import ReplayConfig
 from pureward.data.writing import write_episodes
+from pureward.envs.tasks import TASKS
 from pureward.purl import PurlConfig
-from pureward.reward.estimated import FEWEST_EPISODES
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import RewardModelConfig
-from pureward.tasks import TASKS
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
+from pureward.rewards.regression import RewardModelConfig
 
 #: Env steps between two checkpoints.
 INTERVAL = 40

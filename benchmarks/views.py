@@ -23,11 +23,11 @@ from pureward.data.draw import draw as draw_frames
 from pureward.data.episodes import HELD_OUT, TRAIN
 from pureward.data.frames import FrameBank
 from pureward.files import write_json
-from pureward.reward.engine import logits
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import RewardModel, RewardModelConfig
-from pureward.reward.view import PARAMETERS, Draw, View, apply, draw
-from pureward.run.machine import made_with
+from pureward.rewards.arithmetic import logits
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.regression import RewardModel, RewardModelConfig
+from pureward.rewards.view import PARAMETERS, Draw, View, apply, draw
+from pureward.runs.machine import made_with
 
 CANDIDATES = {
     "window of 0.8 (a, c)": View(flip=False),
@@ -123,7 +123,7 @@ def fitted(args: Args, view: View, seed: int, data: dict[str, Any]) -> dict[str,
 @torch.no_grad()
 def as_trained(model: RewardModel, frames: Tensor, rng: torch.Generator) -> Tensor:
     """Mean prediction of trained frames in random views."""
-    from pureward.reward.engine import random_logits
+    from pureward.rewards.arithmetic import random_logits
 
     return random_logits(model.networks[0].eval(), frames[:2048], rng, model.arithmetic).mean()
 

@@ -25,7 +25,7 @@ import torch
 import tyro
 
 import pureward
-from pureward.run.log import read_metrics
+from pureward.runs.log import read_metrics
 
 
 @dataclass(frozen=True, kw_only=True)

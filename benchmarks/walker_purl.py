@@ -24,8 +24,8 @@ import tyro
 
 import pureward
 from pureward.files import write_json
-from pureward.run.collect import collect
-from pureward.run.log import read_metrics
+from pureward.runs.collect import collect
+from pureward.runs.log import read_metrics
 
 PUREWARD = (sys.executable, "-c", "from pureward.cli import main; main()")
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pureward.tasks import TASKS
+from pureward.envs.tasks import TASKS
 
 
 @pytest.fixture(autouse=True)
@@ -30,5 +30,5 @@ def short_episodes():
     """Episodes of 20 steps and few frames an estimate: drawing and scoring take the longest."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASKS, "reach", replace(TASKS["reach"], horizon=20))
-        patch.setattr("pureward.run.prior._LOOKED_AT", 64)
+        patch.setattr("pureward.train.prior._LOOKED_AT", 64)
         yield

@@ -4,14 +4,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from pureward.data.replay import ReplayConfig
+from pureward.data.replay.replay import ReplayConfig
+from pureward.distributed.training import Training
 from pureward.paper.figure import Claim, Figure, Variant
 from pureward.paper.plan import Plan, make_plan
 from pureward.paper.rules import ahead
 from pureward.paper.tasks import Study
-from pureward.run.config import RunConfig
-from pureward.run.config_file import to_json
-from pureward.work.training import Training
+from pureward.runs.config import RunConfig
+from pureward.runs.config_file import to_json
 from synthetic import course, write_card
 from tiny import SMALL, SMALL_REWARD
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
-from pureward.data.memory import FrameMemory
-from pureward.data.replay import Replay, ReplayConfig
+from pureward.data.replay.memory import FrameMemory
+from pureward.data.replay.replay import Replay, ReplayConfig
 from pureward.purl import Adversary, Purl
 from pureward.relabel import CachedLabels, FreshLabels
 from pureward.types import Observation, Step

@@ -96,7 +96,7 @@ def test_what_a_user_ends_or_asks_too_much_of_ends_in_a_sentence(
     def shown(*_, **__):
         raise raised
 
-    monkeypatch.setattr("pureward.view.show.show", shown)
+    monkeypatch.setattr("pureward.diagnostics.show.show", shown)
     with pytest.raises(SystemExit) as stop:
         main(["show", "reach"])
     assert stop.value.code == code
@@ -109,7 +109,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
     def shown(*_, **__):
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr("pureward.view.show.show", shown)
+    monkeypatch.setattr("pureward.diagnostics.show.show", shown)
     with pytest.raises(RuntimeError, match="shapes differ"):
         main(["show", "reach"])
 

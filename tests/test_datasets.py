@@ -10,7 +10,7 @@ import pureward
 from pureward.data.dataset import Dataset, read_dataset
 from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
-from pureward.run.policy import snapshots
+from pureward.runs.policy import snapshots
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "datasets"

@@ -8,7 +8,7 @@ import pytest
 
 from pureward.demo import METHODS, Size, _described, demo, run_config
 from pureward.errors import InputError
-from pureward.run.config import RunConfig
+from pureward.runs.config import RunConfig
 
 TINY = Size(expert_steps=480, episodes=2, held_out=1, steps=320, warmup=160, evaluated=2)
 

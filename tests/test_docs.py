@@ -9,10 +9,10 @@ import pytest
 
 import pureward
 from pureward.purl import PurlConfig
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import RewardModelConfig
-from pureward.run import presets
-from pureward.run.collect import collect
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.regression import RewardModelConfig
+from pureward.runs.collect import collect
+from pureward.train import presets
 from tiny import tiny
 
 ROOT = Path(__file__).parent.parent

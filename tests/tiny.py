@@ -1,6 +1,6 @@
 """A run that takes a second, for tests to stop, kill and spoil.
 
-    python tests/run/tiny.py DIRECTORY [--resume] [--die-in-write N] [--env-steps N]
+    python tests/tiny.py DIRECTORY [--resume] [--die-in-write N] [--env-steps N]
 
 trains it in this process; `--die-in-write N` kills the process inside its N-th checkpoint write.
 """
@@ -13,12 +13,12 @@ from dataclasses import replace
 import torch
 
 import pureward
-from pureward.agent.d4pg import D4PGConfig
-from pureward.data.replay import ReplayConfig
+from pureward.agents.d4pg.agent import D4PGConfig
+from pureward.data.replay.replay import ReplayConfig
 from pureward.purl import PurlConfig
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import RewardModelConfig
-from pureward.run import checkpoint
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.regression import RewardModelConfig
+from pureward.runs import checkpoint
 
 SMALL = D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11)
 SMALL_REWARD = PurlConfig(

@@ -11,16 +11,16 @@ __version__ = "0.1.0"
 # Public names and where they live. They are imported on first use, so that `import pureward`
 # costs next to nothing and starts neither torch nor a simulator.
 _PUBLIC = {
-    "METHODS": "pureward.reward.methods",
-    "TASKS": "pureward.tasks",
-    "BatchEnv": "pureward.env",
+    "METHODS": "pureward.rewards.methods",
+    "TASKS": "pureward.envs.tasks",
+    "BatchEnv": "pureward.envs",
     "read_dataset": "pureward.data.dataset",
-    "load_reward": "pureward.reward.saved",
-    "make": "pureward.env",
-    "make_vec": "pureward.env.vector",
-    "RunConfig": "pureward.run.config",
-    "preset": "pureward.run.presets",
-    "train": "pureward.run.loop",
+    "load_reward": "pureward.rewards.saved",
+    "make": "pureward.envs",
+    "make_vec": "pureward.envs.vector",
+    "RunConfig": "pureward.runs.config",
+    "preset": "pureward.train.presets",
+    "train": "pureward.train.loop",
     "InputError": "pureward.errors",
     "SimulationError": "pureward.errors",
     "TrainingError": "pureward.errors",
@@ -31,7 +31,7 @@ __all__ = [*sorted(_PUBLIC), "__version__", "risk"]  # pyright: ignore[reportUns
 
 def __getattr__(name: str) -> Any:
     if name == "risk":
-        return import_module("pureward.reward.risk")
+        return import_module("pureward.rewards.risks.pu")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'pureward' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from pureward.data.episodes import TRAIN
+from pureward.diagnostics.evidence import probe
+from pureward.diagnostics.history import History, card_number
+from pureward.diagnostics.report import write_report
+from pureward.distributed.fleet import train_all
 from pureward.errors import InputError
-from pureward.reward.methods import method_named
-from pureward.run.collect import collect
-from pureward.run.config import RunConfig
-from pureward.run.presets import ON_ONE_CORE, preset
-from pureward.view.evidence import probe
-from pureward.view.history import History, card_number
-from pureward.view.report import write_report
-from pureward.work.fleet import train_all
+from pureward.rewards.methods import method_named
+from pureward.runs.collect import collect
+from pureward.runs.config import RunConfig
+from pureward.train.presets import ON_ONE_CORE, preset
 
 TASK = "reach"
 METHODS = ("gail", "nn-pugail", "prl", "nn-purl")

@@ -13,7 +13,7 @@ def register() -> None:
         if f"pureward/{name}-v0" not in gymnasium.registry:
             gymnasium.register(
                 id=f"pureward/{name}-v0",
-                entry_point="pureward.env.vector:make_single",
-                vector_entry_point="pureward.env.vector:make_vec",
+                entry_point="pureward.envs.vector:make_single",
+                vector_entry_point="pureward.envs.vector:make_vec",
                 kwargs={"task": name},
             )

@@ -8,8 +8,8 @@
         r ← −log(1 − D(s')), or [D(s') > ½] r_φ(s')                        }
         update the policy with s, a, r, s' by D4PG                         } `improve`
 
-The branch is inside the risk (`reward/risk.py`), the two kinds of reward are `reward/compose.py`,
-and a method is which of them it has (`reward/methods.py`): all run through here, the task's own
+The branch is inside the risk (`rewards/risks/pu.py`), the two kinds of reward are `rewards/compose.py`,
+and a method is which of them it has (`rewards/methods.py`): all run through here, the task's own
 reward too. Discriminator and policy draw minibatches of their own, so that one may learn more
 often than the other.
 """
@@ -20,19 +20,19 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pureward.agent.d4pg import D4PG, Batch
+from pureward.agents.d4pg.agent import D4PG, Batch
 from pureward.data.frames import FrameBank
-from pureward.data.memory import FrameMemory
-from pureward.data.replay import Replay
-from pureward.data.windows import Windows
+from pureward.data.replay.memory import FrameMemory
+from pureward.data.replay.replay import Replay
+from pureward.data.replay.windows import Windows
 from pureward.errors import InputError
 from pureward.relabel import Labels
-from pureward.reward.compose import LEVELS, Gate, Level
-from pureward.reward.discriminator import Discriminator
-from pureward.reward.learned import LearnedReward
-from pureward.reward.network import NetworkConfig
-from pureward.reward.regression import RewardModelConfig
-from pureward.reward.risk import Loss, check_loss
+from pureward.rewards.compose import LEVELS, Gate, Level
+from pureward.rewards.discriminator import Discriminator
+from pureward.rewards.learned import LearnedReward
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.regression import RewardModelConfig
+from pureward.rewards.risks.pu import Loss, check_loss
 
 # One in so many of the newest frames is offered to the memory: neighbours are near copies.
 _REMEMBERED = 8

@@ -13,9 +13,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pureward.data.replay import Replay
-from pureward.data.windows import Windows
-from pureward.reward.learned import LearnedReward
+from pureward.data.replay.replay import Replay
+from pureward.data.replay.windows import Windows
+from pureward.rewards.learned import LearnedReward
 
 
 class Labels(Protocol):

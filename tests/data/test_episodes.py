@@ -22,7 +22,7 @@ from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode, annotated, split_by_share
 from pureward.data.writing import write_episodes
-from pureward.run.collect import rollout
+from pureward.runs.collect import rollout
 
 
 def wander(state):

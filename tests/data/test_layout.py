@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pureward.data import layout as layouts
-from pureward.data.layout import HOST, Layout, claimable_bytes
-from pureward.data.replay import Replay, ReplayConfig
+from pureward.data.replay import layout as layouts
+from pureward.data.replay.layout import HOST, Layout, claimable_bytes
+from pureward.data.replay.replay import Replay, ReplayConfig
 from pureward.errors import InputError
 
 WALKER = Layout(
@@ -64,7 +64,7 @@ def test_where_not_one_step_of_every_world_fits_no_capacity_is_named():
 
 
 def test_a_replay_asks_for_the_memory_that_is_free(monkeypatch):
-    monkeypatch.setattr("pureward.data.replay.claimable_bytes", lambda device: 10_000)
+    monkeypatch.setattr("pureward.data.replay.replay.claimable_bytes", lambda device: 10_000)
     sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
     with pytest.raises(InputError, match="1,000,000 steps .* host memory has 10.00 kB"):
         Replay(ReplayConfig(), **sizes)

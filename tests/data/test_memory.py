@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pureward.data.memory import FrameMemory
+from pureward.data.replay.memory import FrameMemory
 
 
 def numbered(first: int, count: int) -> torch.Tensor:

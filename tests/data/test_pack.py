@@ -15,8 +15,8 @@ from pureward.data.draw import draw
 from pureward.data.episodes import Episode
 from pureward.data.pack import GRID, compact, pack
 from pureward.data.writing import write_episodes
-from pureward.run.collect import rollout
-from pureward.tasks.scripted import Scripted
+from pureward.envs.tasks.scripted import Scripted
+from pureward.runs.collect import rollout
 
 
 @pytest.fixture(scope="module")

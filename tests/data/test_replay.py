@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pureward.data.replay import Replay, ReplayConfig
+from pureward.data.replay.replay import Replay, ReplayConfig
 from pureward.errors import InputError
 from pureward.types import Observation, Step
 

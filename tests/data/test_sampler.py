@@ -11,9 +11,9 @@ if not ON_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
 pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
 
-from pureward.data import fused_sampler  # noqa: E402
-from pureward.data.fused_sampler import fused_windows  # noqa: E402
-from pureward.data.replay import Replay, ReplayConfig  # noqa: E402
+from pureward.data.replay.replay import Replay, ReplayConfig  # noqa: E402
+from pureward.kernels import windows as fused_sampler  # noqa: E402
+from pureward.kernels.windows import fused_windows  # noqa: E402
 from pureward.types import Observation, Step  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_CUDA else "cpu")

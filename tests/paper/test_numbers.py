@@ -7,6 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from pureward.diagnostics.history import read_history
 from pureward.paper.draw import DRAW
 from pureward.paper.figure import Claim, Rule
 from pureward.paper.figures import FIGURES
@@ -28,7 +29,6 @@ from pureward.paper.rules import (
 )
 from pureward.paper.table import judged, rows, write_table
 from pureward.picture import save_figure
-from pureward.view.history import read_history
 from synthetic import course, write_card, write_run
 
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from pureward.data.replay import Replay
-from pureward.env import make
+from pureward.data.replay.replay import Replay
+from pureward.distributed.processes import LocalProcesses
+from pureward.distributed.training import Training, wall_seconds
+from pureward.envs import make
 from pureward.errors import InputError
 from pureward.paper.estimate import Rate, estimate, mps_runs, replay_bytes, told
 from pureward.paper.figures import FIGURES
 from pureward.paper.plan import make_plan
 from pureward.paper.sweep import Budget, carry_out, local_executor
-from pureward.run.config import RunConfig
-from pureward.run.config_file import flat, to_json
-from pureward.run.directory import RunDirectory
-from pureward.run.presets import preset
-from pureward.work.processes import LocalProcesses
-from pureward.work.training import Training, wall_seconds
+from pureward.runs.config import RunConfig
+from pureward.runs.config_file import flat, to_json
+from pureward.runs.directory import RunDirectory
+from pureward.train.presets import preset
 from small import written_plan
 
 DATASETS = Path(__file__).parents[2] / "datasets"

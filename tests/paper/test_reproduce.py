@@ -11,6 +11,8 @@ from PIL import Image
 
 from at_once import AtOnce
 from pureward.cli import main
+from pureward.diagnostics.strip import Panel, Strip, Track
+from pureward.distributed.training import Training, wall_seconds
 from pureward.errors import InputError
 from pureward.paper.draw import DRAW
 from pureward.paper.estimate import estimate, told
@@ -18,9 +20,7 @@ from pureward.paper.figures import FIGURES
 from pureward.paper.hacking import _Seen
 from pureward.paper.reproduce import Reproduced, read_results, reproduce
 from pureward.paper.tasks import STUDIES
-from pureward.run.log import read_metrics
-from pureward.view.strip import Panel, Strip, Track
-from pureward.work.training import Training, wall_seconds
+from pureward.runs.log import read_metrics
 from small import SMALL_FIGURE, STUDY, learned, small_plan, write_status, written_plan
 
 

@@ -13,7 +13,7 @@ Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="
 
 def announce(device: str) -> None:
     """Say why nothing seems to happen at first."""
-    from pureward.env import find_device
+    from pureward.envs import find_device
 
     if find_device(device).type == "cuda":
         print("On a new machine the simulator's kernels are compiled first: up to a minute.")

@@ -41,7 +41,7 @@ def collect(
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states and the random actions.
     """
-    from pureward.run.collect import collect as run
+    from pureward.runs.collect import collect as run
 
     announce(device)
     made = run(
@@ -84,10 +84,10 @@ def evaluate(
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
-    from pureward.env import find_device, make
+    from pureward.envs import find_device, make
     from pureward.errors import InputError
-    from pureward.run.evaluate import evaluate as judge
-    from pureward.run.policy import load_policy
+    from pureward.runs.policy import load_policy
+    from pureward.train.evaluate import evaluate as judge
 
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}; pass --episodes 100")

@@ -25,7 +25,7 @@ def probe(
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
-    from pureward.view.evidence import probe as look
+    from pureward.diagnostics.evidence import probe as look
 
     found = look(run, out, episodes=episodes, device=device, seed=seed)
     print(f"{run} at {found.env_steps:,} env steps, {episodes} greedy episodes: {found.told()}")
@@ -54,9 +54,9 @@ def plot(
         by: env steps or seconds of training.
         out: PNG, PDF or SVG file.
     """
+    from pureward.diagnostics.history import read_histories
+    from pureward.diagnostics.plot import curves
     from pureward.picture import save_figure
-    from pureward.view.history import read_histories
-    from pureward.view.plot import curves
 
     save_figure(curves(read_histories(runs), metric=metric, by=by), out)
     print(f"  {out}")

@@ -11,7 +11,7 @@ import tyro
 from pureward.cli.arguments import Task, announce, told_evaluation
 
 if TYPE_CHECKING:
-    from pureward.run.config import RunConfig
+    from pureward.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ def _run_by_name(text: str) -> Callable[[], None]:
 
 def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     """A verb that starts a run, its defaults those of the preset or of the run to be resumed."""
-    from pureward.run.config import RunConfig
-    from pureward.run.config_file import read_config
-    from pureward.run.directory import RunDirectory
-    from pureward.run.presets import preset
+    from pureward.runs.config import RunConfig
+    from pureward.runs.config_file import read_config
+    from pureward.runs.directory import RunDirectory
+    from pureward.train.presets import preset
 
     named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
     start, _ = tyro.cli(
@@ -102,7 +102,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
         resume: bool = False,
     ) -> None:
         from pureward.errors import InputError
-        from pureward.run.loop import train
+        from pureward.train.loop import train
 
         if method == "truth":
             _check_expert(config)
@@ -136,7 +136,7 @@ def _check_expert(config: "RunConfig") -> None:
 
 def _needed(method: str) -> list[str]:
     """The datasets that a method cannot do without."""
-    from pureward.reward.methods import method_named
+    from pureward.rewards.methods import method_named
 
     needs = method_named(method).positives
     return [needs] if needs else []

@@ -18,7 +18,7 @@ def demo(out: Path = Path("demo")) -> None:
         out: folder for everything; a demo that was stopped goes on.
     """
     from pureward.demo import demo as run
-    from pureward.run.directory import RunDirectory
+    from pureward.runs.directory import RunDirectory
 
     if RunDirectory(out).config.exists():
         raise InputError(

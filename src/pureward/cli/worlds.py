@@ -8,8 +8,8 @@ from pureward.cli.arguments import Task, announce
 
 def tasks() -> None:
     """List the tasks with their sizes."""
-    from pureward.env import make
-    from pureward.tasks import TASKS
+    from pureward.envs import make
+    from pureward.envs.tasks import TASKS
 
     line = "{:8} {:>5} {:>7} {:>7} {:>12}  {:11} {}"
     print(line.format("task", "state", "actions", "episode", "control step", "frames", "to do"))
@@ -49,7 +49,7 @@ def show(
         shadows: draw shadows.
         distractors: shape of the blocks that are not the task's: "cube" or "cuboid" (lift, stack).
     """
-    from pureward.view.show import show as run
+    from pureward.diagnostics.show import show as run
 
     announce(device)
     shown = run(

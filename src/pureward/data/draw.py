@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.episodes import DRAWN_FROM, Episode
-from pureward.env import make
+from pureward.envs import make
 from pureward.errors import InputError
 
 

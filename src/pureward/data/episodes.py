@@ -149,7 +149,7 @@ def _check_finite(name: str, value: Tensor | None) -> None:
 
 def _check_sane(name: str, value: Tensor) -> None:
     """Refuse a state that no world can be in: a simulator would draw another in its place."""
-    from pureward.env.health import ABSURD  # brings the simulators, which reading frames needs not
+    from pureward.envs.health import ABSURD  # brings the simulators, which reading frames needs not
 
     bad = value.abs() > ABSURD
     if bad.any():

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from PIL.Image import DecompressionBombError
 
-from pureward.data.layout import claimable_bytes, readable
+from pureward.data.replay.layout import claimable_bytes, readable
 from pureward.errors import InputError, RoomError
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from pureward.data.guard import FETCH, check_fits
-from pureward.data.layout import readable
+from pureward.data.replay.layout import readable
 from pureward.errors import InputError
 
 FILE = "main_data.hdf5"  # Minari's name for it

@@ -7,13 +7,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from pureward.env import make
+from pureward.diagnostics.history import History
+from pureward.diagnostics.plot import (
+    SUCCESS,
+    add_legend,
+    curves,
+    draw_expert,
+    draw_lines,
+    fit_to_lines,
+)
+from pureward.envs import make
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
-from pureward.reward.methods import method_named
-from pureward.view.history import History
-from pureward.view.plot import SUCCESS, add_legend, curves, draw_expert, draw_lines, fit_to_lines
+from pureward.rewards.methods import method_named
 
 _PANEL = (4.2, 3.2)  # inches
 _KINDS = ("demonstrations", "annotations")

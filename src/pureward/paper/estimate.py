@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pureward.data.layout import Layout, claimable_bytes, readable
-from pureward.env import find_device, make
+from pureward.data.replay.layout import Layout, claimable_bytes, readable
+from pureward.diagnostics.history import read_history
+from pureward.diagnostics.reading import trained_for
+from pureward.distributed.training import Training, wall_seconds
+from pureward.envs import find_device, make
+from pureward.envs.tasks import find_task
 from pureward.paper.plan import Plan, Step
-from pureward.reward.methods import method_named
-from pureward.run.config import RunConfig
-from pureward.run.directory import RunDirectory, steps_made
-from pureward.run.machine import machine_name
-from pureward.tasks import find_task
-from pureward.view.history import read_history
-from pureward.view.reading import trained_for
-from pureward.work.training import Training, wall_seconds
+from pureward.rewards.methods import method_named
+from pureward.runs.config import RunConfig
+from pureward.runs.directory import RunDirectory, steps_made
+from pureward.runs.machine import machine_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
-from pureward.env import find_device, make
+from pureward.diagnostics.evidence import Judged, judge_episode
+from pureward.diagnostics.strip import Panel, Strip, Track, draw_strips
+from pureward.envs import find_device, make
 from pureward.errors import InputError
 from pureward.paper.numbers import Episodes, Results
 from pureward.picture import cameras
-from pureward.reward.learned import LearnedReward
-from pureward.reward.saved import load_reward
-from pureward.run.collect import rollout
-from pureward.run.directory import RunDirectory
-from pureward.run.policy import load_policy
-from pureward.view.evidence import Judged, judge_episode
-from pureward.view.strip import Panel, Strip, Track, draw_strips
+from pureward.rewards.learned import LearnedReward
+from pureward.rewards.saved import load_reward
+from pureward.runs.collect import rollout
+from pureward.runs.directory import RunDirectory
+from pureward.runs.policy import load_policy
 
 _EPISODES = 16  # of every seed; one of all is shown
 _SEED = 7

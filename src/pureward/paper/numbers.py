@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pureward.diagnostics.history import History
+from pureward.diagnostics.reading import trained_for
+from pureward.diagnostics.verdict import LATE
 from pureward.interval import half_width
-from pureward.verdict import LATE
-from pureward.view.history import History
-from pureward.view.reading import trained_for
 
 
 class UnmeasuredError(Exception):

@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pureward.distributed.training import Training
 from pureward.errors import InputError
 from pureward.files import is_claimed
 from pureward.paper.figure import Figure, Variant
 from pureward.paper.tasks import STUDIES, Study
-from pureward.reward.methods import method_named
-from pureward.run.collect import collect
-from pureward.run.config_file import (
+from pureward.rewards.methods import method_named
+from pureward.runs.collect import collect
+from pureward.runs.config_file import (
     differences,
     flat,
     read_config,
     to_json,
     with_settings,
 )
-from pureward.run.directory import RunDirectory
-from pureward.run.presets import preset
-from pureward.work.training import Training
+from pureward.runs.directory import RunDirectory
+from pureward.train.presets import preset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pureward.diagnostics.history import History, against_demonstrations, read_history
+from pureward.distributed.jobs import Ending, Executor, State
+from pureward.distributed.training import Training
 from pureward.errors import InputError, TrainingError
 from pureward.paper.draw import DRAW
 from pureward.paper.figure import Figure
@@ -15,10 +18,7 @@ from pureward.paper.plan import Plan
 from pureward.paper.sweep import carry_out
 from pureward.paper.table import judged, write_table
 from pureward.picture import save_figure
-from pureward.run.directory import RunDirectory, steps_made
-from pureward.view.history import History, against_demonstrations, read_history
-from pureward.work.jobs import Ending, Executor, State
-from pureward.work.training import Training
+from pureward.runs.directory import RunDirectory, steps_made
 
 _UNDONE: tuple[State, ...] = ("failed", "stopped")
 

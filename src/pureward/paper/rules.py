@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from scipy.stats import ttest_ind
 
+from pureward.diagnostics.verdict import FEW, GOOD, MOST, OVERFIT, PARTED
 from pureward.paper.figure import Finding, Rule
 from pureward.paper.numbers import Results, UnmeasuredError, mean_of
-from pureward.verdict import FEW, GOOD, MOST, OVERFIT, PARTED
 
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.1
 """P(success) that stands for the paper's 100% and 0%."""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import torch
 
-from pureward.env import find_device
+from pureward.distributed.jobs import Ending, Executor, Job, work_off
+from pureward.distributed.processes import LocalProcesses
+from pureward.distributed.training import Training
+from pureward.envs import find_device
 from pureward.errors import InputError
 from pureward.paper.plan import Plan
-from pureward.work.jobs import Ending, Executor, Job, work_off
-from pureward.work.processes import LocalProcesses
-from pureward.work.training import Training
 
 #: Share of a budget that experts may take; what they leave is the runs'.
 EXPERTS = 0.5

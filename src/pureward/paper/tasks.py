@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pureward.run.config import RunConfig
+from pureward.runs.config import RunConfig
 
 Change = Callable[[RunConfig], RunConfig]
 

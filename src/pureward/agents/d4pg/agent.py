@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""D4PG (Barth-Maron et al., 2018) with the settings of the paper's Table 4.
+
+One update draws nothing, reads nothing back and does not branch on data, so that a CUDA
+graph may hold it together with the sampling before and whatever labels the rewards.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from pureward.agents.d4pg.adam import Adam
+from pureward.agents.d4pg.arithmetic import Arithmetic, fused_update, resolved
+from pureward.agents.d4pg.average import AveragedPolicy
+from pureward.agents.d4pg.categorical import (
+    cross_entropy,
+    cross_entropy_gradient,
+    expected_value,
+    expected_value_gradient,
+    project,
+    support,
+)
+from pureward.agents.d4pg.config import Batch, D4PGConfig
+from pureward.agents.d4pg.network import Actor, Critic
+from pureward.agents.d4pg.normaliser import Normaliser
+from pureward.agents.d4pg.weights import flattened
+from pureward.errors import InputError
+
+if TYPE_CHECKING:
+    from pureward.kernels.d4pg.update import FusedUpdate
+
+__all__ = ["D4PG", "Batch", "D4PGConfig"]
+
+
+class D4PG:
+    """A deterministic policy and a critic of its return's distribution."""
+
+    def __init__(
+        self,
+        config: D4PGConfig,
+        *,
+        state_size: int,
+        action_size: int,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        arithmetic: Arithmetic = "auto",
+    ) -> None:
+        """Build networks, targets and optimiser.
+
+        Args:
+            config: shape and learning settings.
+            state_size: numbers in a state.
+            action_size: numbers in an action.
+            device: where it lives; batches must be there too.
+            seed: of the initial weights, the same on every device.
+            arithmetic: "auto" for the fastest the device has; see `engine`.
+        """
+        self.config = config
+        self.state_size = state_size
+        self.action_size = action_size
+        self.device = torch.device(device)
+        self.support = support(config.value_low, config.value_high, config.atoms, self.device)
+        self.actor, self.critic = self._networks(state_size, action_size, seed)
+        self.target_actor, self.target_critic = self._networks(state_size, action_size, seed)
+        self.weights = flattened(self.actor, self.critic, self.target_actor, self.target_critic)
+        actor, critic, *self._targets = self.weights.parts
+        self._online = {"actor": actor, "critic": critic}
+        self.average = (
+            AveragedPolicy(self.actor, actor, config.averaging) if config.averaging else None
+        )
+        self.normaliser = Normaliser(state_size).to(self.device) if config.normalise else None
+        rates = {"actor": config.actor_rate, "critic": config.critic_rate}
+        self.optimizer = Adam(self._online, rates)
+        self.updates = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.arithmetic: Arithmetic = resolved(arithmetic, self)
+        self._fused: dict[int, FusedUpdate | None] = {}
+
+    @torch.no_grad()
+    def act(self, state: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Return actions in [−1, 1], (worlds, action size), greedy unless noise is added."""
+        action = self.actor(self._normalised(state))
+        return action if noise is None else (action + noise).clamp_(-1.0, 1.0)
+
+    @property
+    def policy(self) -> Actor:
+        """The policy to evaluate and to keep: the newest, or an average of the latest."""
+        return self.actor if self.average is None else self.average.actor
+
+    @torch.no_grad()
+    def act_well(self, state: Tensor) -> Tensor:
+        """Return the actions of `policy`, greedy."""
+        return self.policy(self._normalised(state))
+
+    def average_policy(self) -> None:
+        """Let the average, if there is one, take account of the policy as it is now."""
+        if self.average is not None:
+            self.average.follow()
+
+    def observe(self, state: Tensor) -> None:
+        """Let the normaliser, if there is one, take account of new states."""
+        if self.normaliser is not None:
+            self.normaliser.observe(state)
+
+    @torch.no_grad()
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take one step of critic and actor on a batch; returns metrics, detached.
+
+        Both gradients are taken at the same weights, as in D4PG's Algorithm 1.
+        """
+        fused = self._fused_update(len(batch.state))
+        if fused is None:
+            metrics = self.find_gradients(batch)
+            norms = self._clip_gradients()
+            self.move()
+            return metrics | norms
+        fused.find_gradients(batch)
+        if self.config.gradient_clip == 0:
+            return fused.move(fused.gradients)
+        summed = self.weights.gradients[: fused.gradients.shape[1]]
+        torch.sum(fused.gradients, dim=0, out=summed)
+        norms = self._clip_gradients()
+        return fused.move(summed[None]) | norms
+
+    @torch.no_grad()
+    def find_gradients(self, batch: Batch) -> dict[str, Tensor]:
+        """Write what a batch teaches both networks into their gradients; returns metrics."""
+        state = self._normalised(batch.state)
+        target = self._target(batch)
+        proposed, actor_trace = self.actor.traced(state)
+        logits, critic_trace = self.critic.traced(state, batch.action, proposed)
+        log_taken = logits[: len(state)].log_softmax(dim=-1)
+        of_proposed = logits[len(state) :].softmax(dim=-1)
+        value = expected_value(of_proposed, self.support)
+        gradient = torch.cat(
+            [
+                cross_entropy_gradient(target, log_taken.exp()),
+                -expected_value_gradient(of_proposed, value, self.support),
+            ]
+        )
+        self.actor.pull_back(actor_trace, self.critic.pull_back(critic_trace, gradient))
+        return {
+            "critic/loss": cross_entropy(target, log_taken),
+            "critic/value": value.mean(),
+            # Mass the support cannot place higher: near 1, the critic no longer tells apart.
+            "critic/target_at_top": target[:, -1].mean(),
+        }
+
+    @torch.no_grad()
+    def move(self) -> None:
+        """Take Adam's step by the gradients and let the targets follow."""
+        self.optimizer.step()
+        self._follow()
+
+    def twin(self) -> "D4PG":
+        """Another agent of this shape on this device, which learns by plain arithmetic."""
+        return D4PG(
+            self.config,
+            state_size=self.state_size,
+            action_size=self.action_size,
+            device=self.device,
+            arithmetic="plain",
+        )
+
+    def finite(self) -> dict[str, Tensor]:
+        """Whether each network's weights are all numbers, bool () each, not read back."""
+        return {name: weights.isfinite().all() for name, weights in self._online.items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that a later `load_state_dict` needs to go on from here: tensors by name."""
+        return {name: tensor.detach().clone() for name, tensor in self.tensors()}
+
+    @torch.no_grad()
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
+        """Go on from where `state_dict` was taken, in place, which captured graphs see."""
+        own = dict(self.tensors())
+        for name, tensor in own.items():
+            found = tuple(saved[name].shape) if name in saved else None
+            if found != tuple(tensor.shape):
+                raise InputError(
+                    f"a saved agent's {name!r} must have shape {tuple(tensor.shape)}, got {found}; "
+                    "use the task and agent settings it was saved with"
+                )
+        for name, tensor in own.items():
+            tensor.copy_(saved[name])
+
+    def _networks(self, state_size: int, action_size: int, seed: int) -> tuple[Actor, Critic]:
+        # Drawn on the CPU: a seed means the same weights on every device.
+        rng = torch.Generator().manual_seed(seed)
+        config = self.config
+        actor = Actor(
+            state_size,
+            action_size,
+            config.actor_layers,
+            norm_first=config.norm_first,
+            generator=rng,
+        )
+        critic = Critic(
+            state_size,
+            action_size,
+            config.critic_layers,
+            atoms=config.atoms,
+            norm_first=config.norm_first,
+            generator=rng,
+        )
+        return actor.to(self.device), critic.to(self.device)
+
+    def _normalised(self, state: Tensor) -> Tensor:
+        return state if self.normaliser is None else self.normaliser(state)
+
+    def _target(self, batch: Batch) -> Tensor:
+        """Distribution of the n-step return under the target networks."""
+        next_state = self._normalised(batch.next_state)
+        logits = self.target_critic(next_state, self.target_actor(next_state))
+        return project(logits.softmax(dim=-1), batch.reward, batch.discount, self.support)
+
+    def _fused_update(self, batch: int) -> "FusedUpdate | None":
+        """The kernels for batches of a size, or nothing where plain arithmetic is used."""
+        if self.arithmetic == "plain":
+            return None
+        if batch not in self._fused:
+            self._fused[batch] = fused_update(self, batch)
+        return self._fused[batch]
+
+    def _clip_gradients(self) -> dict[str, Tensor]:
+        if self.config.gradient_clip == 0:
+            return {}
+        norms = {}
+        for name, weights in self._online.items():
+            assert weights.grad is not None
+            norm = torch.linalg.vector_norm(weights.grad)
+            weights.grad.mul_((self.config.gradient_clip / (norm + 1e-6)).clamp(max=1.0))
+            norms[f"{name}/gradient"] = norm
+        return norms
+
+    def _follow(self) -> None:
+        """Let the targets follow: a little at every update, or all at once now and then."""
+        self.updates += 1
+        share = self.config.polyak
+        if share == 0:
+            # 1 or 0, by a counter on the device: the host need not know which update this is.
+            share = (self.updates % self.config.target_period == 0).float()
+        for target, online in zip(self._targets, self._online.values(), strict=True):
+            target.lerp_(online, share)
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor that learning changes, by name."""
+        parts = {
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_actor": self.target_actor,
+            "target_critic": self.target_critic,
+            "normaliser": self.normaliser,
+        }
+        for part, module in parts.items():
+            if module is not None:
+                yield from ((f"{part}.{name}", t) for name, t in module.state_dict().items())
+        yield from ((f"optimizer.{name}", tensor) for name, tensor in self.optimizer.tensors())
+        if self.average is not None:
+            yield from (
+                (f"average.{name}", tensor) for name, tensor in self.average.tensors().items()
+            )
+        yield "updates", self.updates

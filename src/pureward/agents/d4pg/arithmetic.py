@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an agent's updates run on the fused kernels (`kernels/d4pg`) or on torch's own.
+
+"plain" is the reference and the CPU's: float32 throughout. "fused" is CUDA's, one launch where
+plain makes five: its matrix products round their factors to TF32 (10 bits) and sum in float32.
+"auto" is fused on CUDA where Triton is installed and the kernels have agreed with plain on the
+machine at hand, for the batch size at hand.
+"""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+
+from pureward.errors import InputError
+
+if TYPE_CHECKING:
+    from pureward.agents.d4pg.agent import D4PG
+    from pureward.kernels.d4pg.update import FusedUpdate
+
+Arithmetic = Literal["auto", "plain", "fused"]
+
+
+def resolved(arithmetic: Arithmetic, agent: "D4PG") -> Arithmetic:
+    """Return "plain" where nothing else can run; refuse what cannot."""
+    if arithmetic not in get_args(Arithmetic):
+        raise InputError(f"unknown arithmetic {arithmetic!r}; choose from {get_args(Arithmetic)}")
+    covered = agent.device.type == "cuda" and _covered(agent)
+    if arithmetic == "fused" and not covered:
+        raise InputError(
+            f"fused updates need a CUDA device, Triton and layers of usual size, got "
+            f"{agent.device} and {agent.config.actor_layers}, {agent.config.critic_layers}; "
+            "use 'auto'"
+        )
+    return arithmetic if covered else "plain"
+
+
+def fused_update(agent: "D4PG", batch: int) -> "FusedUpdate | None":
+    """Return the kernels for an agent and a batch size, or nothing where they may not be used."""
+    if agent.arithmetic == "auto" and not _trusted(agent, batch):
+        return None
+    from pureward.kernels.d4pg.update import FusedUpdate
+
+    return FusedUpdate(agent, batch)
+
+
+def _trusted(agent: "D4PG", batch: int) -> bool:
+    from pureward.kernels.d4pg.verify import agrees
+
+    # Comparing waits for the device, which a graph cannot hold; warm-up calls come before it.
+    return not torch.cuda.is_current_stream_capturing() and agrees(agent, batch)
+
+
+def _covered(agent: "D4PG") -> bool:
+    if find_spec("triton") is None:
+        return False
+    from pureward.kernels.d4pg.update import supports
+
+    return supports(agent.config, agent.state_size, agent.action_size)

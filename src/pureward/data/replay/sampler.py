@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows drawn from a ring's tables, each step that may begin one with the same probability."""
+
+import warnings
+from dataclasses import fields
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from pureward.data.replay.layout import Layout
+from pureward.data.replay.tables import Tables
+from pureward.data.replay.windows import Windows
+
+
+class Sampler:
+    """Reads windows by index arithmetic, on CUDA in one kernel where it can be trusted."""
+
+    def __init__(self, tables: Tables, layout: Layout, *, n_step: int, discount: float) -> None:
+        """Store the tables.
+
+        Args:
+            tables: the ring's memory.
+            layout: its sizes.
+            n_step: most steps of a window.
+            discount: γ.
+        """
+        self.tables = tables
+        self.layout = layout
+        self.n_step = n_step
+        self.device = tables.state.device
+        self.shelf_size = layout.endings * layout.worlds
+        exponents = torch.arange(n_step + 1, dtype=torch.float64)
+        self.powers = (discount**exponents).to(self.device, torch.float32)
+        # Steps of each world that may be drawn, summed over the worlds up to it.
+        self.readable = torch.zeros(layout.worlds, dtype=torch.int64, device=self.device)
+        self._row_state = tables.state[self.shelf_size :]
+        self._ahead = torch.arange(n_step, device=self.device)
+        # Whether the kernel is used: not known before it has been compared.
+        self._fused = None if self.device.type == "cuda" and find_spec("triton") else False
+
+    def place(self, row: Tensor, world: Tensor) -> Tensor:
+        """Where a row of a world lies among the steps."""
+        return row % self.layout.rows * self.layout.worlds + world
+
+    def fractions(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Draw numbers from [0, 1) that name steps.
+
+        Doubles: 24 bits could not name every step of a large ring. Their largest fraction,
+        1 − 2⁻⁵³, times any total still rounds to less than the total.
+        """
+        return torch.rand(batch, dtype=torch.float64, device=self.device, generator=generator)
+
+    def chosen(self, fraction: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows and worlds of the steps that fractions name."""
+        pick = (fraction * self.readable[-1]).long()
+        world = torch.searchsorted(self.readable, pick, right=True)
+        return self.tables.rows + pick - self.readable[world], world
+
+    def windows(self, fraction: Tensor) -> Windows:
+        """Windows that begin at the steps that fractions name."""
+        if self._fused is None and not torch.cuda.is_current_stream_capturing():
+            self._fused = self._agrees(fraction)
+        if not self._fused:
+            return self.plain_windows(fraction)
+        from pureward.kernels.windows import fused_windows
+
+        return fused_windows(self, fraction)
+
+    def plain_windows(self, fraction: Tensor) -> Windows:
+        """The same by torch's own kernels."""
+        tables = self.tables
+        row, world = self.chosen(fraction)
+        start = self.place(row, world)
+        ending = tables.ending[start]
+        last = tables.last[ending]
+        length = (last - row + 1).clamp(max=self.n_step)
+        arrival = row + length
+        inside = arrival <= last  # else it lies on the shelf
+        next_place = self.shelf_size + self.place(arrival, world)
+        ahead = torch.minimum(self._ahead, length[:, None] - 1)
+        steps = self.place(row[:, None] + ahead, world[:, None])
+        return Windows(
+            state=self._row_state[start],
+            action=tables.action[start],
+            task_reward=tables.reward[steps],
+            mask=self._ahead < length[:, None],
+            weight=self.powers[:-1],
+            discount=self.powers[length] * (inside | ~tables.terminated[ending]),
+            next_state=tables.state[torch.where(inside, next_place, ending)],
+            steps=steps,
+        )
+
+    def _agrees(self, fraction: Tensor) -> bool:
+        """Whether the kernel, compiled for the machine at hand, reads what torch reads."""
+        right = self.plain_windows(fraction)
+        try:
+            from pureward.kernels.windows import fused_windows
+
+            found = fused_windows(self, fraction)
+            wrong = [
+                field.name
+                for field in fields(right)
+                if not torch.equal(getattr(found, field.name), getattr(right, field.name))
+            ]
+            reason = f"it reads other {' and '.join(wrong)}" if wrong else ""
+        except Exception as error:  # a compiler's or a driver's: both mean "do not use"
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        if reason:
+            warnings.warn(
+                f"the replay's kernel is not used on {self.device} ({reason}); plain reading is, "
+                "which is slower",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return not reason

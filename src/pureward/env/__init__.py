@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Batches of environments: how they are made, how they step, what is done when one breaks."""
-
-from pureward.env.batch import BatchEnv
-from pureward.env.making import find_device, make
-
-__all__ = ["BatchEnv", "find_device", "make"]

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batched cameras: MuJoCo Warp's ray caster on either device, uint8 frames out."""
+
+import math
+
+import mujoco
+import mujoco_warp as mjw
+import torch
+import warp as wp
+from torch import Tensor
+
+from pureward.envs.sim.mujoco_cpu import CpuEngine
+from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start, warp_device
+from pureward.errors import InputError
+
+# All the renderer reads of a world: where geoms, cameras and lights are.
+_POSES = ("geom_xpos", "geom_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light_xdir")
+
+# Warp packs a pixel as 0xAARRGGBB; in memory (little-endian) that is B, G, R, A.
+_RED_GREEN_BLUE = (2, 1, 0)
+
+_TILE = (4, 8)  # rows and columns
+
+
+class Cameras:
+    """Looks at every world of an engine through the named cameras of its model."""
+
+    def __init__(
+        self,
+        engine: CpuEngine | WarpEngine,
+        names: tuple[str, ...],
+        *,
+        size: int = 64,
+        shadows: bool = False,
+    ):
+        _check_names(engine.model, names)
+        quiet_start()
+        self.frames = torch.zeros(
+            engine.worlds, 3 * len(names), size, size, dtype=torch.uint8, device=engine.device
+        )
+        with wp.ScopedDevice(warp_device(engine.device)):
+            self._context = mjw.create_render_context(
+                engine.model,
+                nworld=engine.worlds,
+                cam_active=list(names),
+                cam_res=(size, size),
+                render_rgb=True,
+                render_depth=False,
+                render_seg=False,
+                use_shadows=shadows,
+                render_skybox=True,
+            )
+            if isinstance(engine, WarpEngine):
+                self._model, self._data = engine.warp_model, engine.warp_data
+                self._copies: list[tuple[Tensor, Tensor]] = []
+            else:
+                self._model, self._data, self._copies = _mirror(engine)
+        order = tile_order(size, engine.device)
+        for rays in (self._context.ray, self._context.ray_offset):
+            cast = wp.to_torch(rays).view(len(names), size * size, 3)
+            cast.copy_(cast[:, order])
+        self._place = order.argsort()  # of each pixel among the rays
+        packed = wp.to_torch(self._context.rgb_data).view(torch.int32)
+        self._cast = packed.view(engine.worlds, len(names), size * size)
+        self._pixels = torch.empty_like(self._cast)
+        self._draw = Captured(engine.device, Workspace(engine.device))
+
+    def render(self) -> Tensor:
+        """Frames of the present state: uint8 (worlds, 3·cameras, size, size).
+
+        The same buffer is written at each call; clone what is to be kept.
+        """
+        for mirror, source in self._copies:
+            mirror.copy_(source)
+        self._draw(self._draw_all)
+        return self.frames
+
+    def _draw_all(self) -> None:
+        with wp.ScopedDevice(self._data.qpos.device):
+            mjw.refit_bvh(self._model, self._data, self._context)
+            mjw.render(self._model, self._data, self._context)
+        torch.index_select(self._cast, 2, self._place, out=self._pixels)
+        worlds, cameras, area = self._pixels.shape
+        frames = self.frames.view(worlds, cameras, 3, area)
+        colours = self._pixels.view(torch.uint8).view(worlds, cameras, area, 4)
+        for to, at in enumerate(_RED_GREEN_BLUE):
+            frames[:, :, to].copy_(colours[..., at])
+
+
+def tile_order(size: int, device: torch.device) -> Tensor:
+    """The pixels of a square image tile by tile, (size²,), each as row · size + column.
+
+    Rays that are cast together should meet the same things. Threads of a warp take 32
+    successive rays: a tile's see less of the scene than those of half a row.
+    """
+    rows, columns = (math.gcd(size, side) for side in _TILE)
+    raster = torch.arange(size * size, device=device)
+    tiles = raster.view(size // rows, rows, size // columns, columns)
+    return tiles.transpose(1, 2).reshape(-1)
+
+
+def _mirror(engine: CpuEngine) -> tuple[mjw.Model, mjw.Data, list[tuple[Tensor, Tensor]]]:
+    """A Warp model and data that follow the C engine's poses, and the copies that make them."""
+    model = mjw.put_model(engine.model)
+    data = mjw.make_data(engine.model, nworld=engine.worlds, nconmax=1, njmax=1)
+    copies = []
+    for name in _POSES:
+        mirror = wp.to_torch(getattr(data, name))
+        copies.append((mirror, engine.field(name).view(mirror.shape)))
+    return model, data, copies
+
+
+def _check_names(model: mujoco.MjModel, names: tuple[str, ...]) -> None:
+    known = [model.camera(i).name for i in range(model.ncam)]
+    for name in names:
+        if name not in known:
+            raise InputError(f"unknown camera {name!r}; the model has {known}")

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hand-written controller that sees everything, to prove lifting and stacking solvable."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from pureward.envs.sim.engine import State
+from pureward.envs.tasks.jaco.arm import FINGER_SPEED, JOINTS, LARGE_JOINT_SPEED, SMALL_JOINT_SPEED
+from pureward.envs.tasks.jaco.layout import (
+    BANANA,
+    BLUE,
+    HAND_BODY,
+    OBJECT_BODIES,
+    RED,
+    fingers,
+    place,
+)
+from pureward.envs.tasks.jaco.objects import BLOCK
+from pureward.envs.tasks.jaco.scene import TRAY
+from pureward.errors import InputError
+
+# Angles of the fingers: tips 8.5 cm apart, and pressed together.
+_OPEN, _SHUT = 0.75, 1.4
+# The point between the closing fingertips, in the hand's frame; how far beside it open fingers'
+# tips come down, along the direction in which they close.
+_TOOL = (0.004, 0.002, -0.188)
+_FINGERTIP = 0.055
+_FLAT, _UP = (1.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+_FASTEST = (LARGE_JOINT_SPEED,) * 3 + (SMALL_JOINT_SPEED,) * 3
+_ARM_BODIES = slice(2, 2 + JOINTS)  # each turns about its own z axis
+_TOOL_IS_STEERED = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """One leg of the way: bring something over something, with the fingers open or shut."""
+
+    steer: int = _TOOL_IS_STEERED
+    """The body to be brought there; by itself, the point between the fingertips."""
+    over: int | None = None
+    """The body to go to; None stays where it is, horizontally."""
+    above: float | None = None
+    """Metres above that body's centre, or above the table; None stays at this height."""
+    grip: float = _OPEN
+    """Angle that the fingers make for."""
+    near: float = 0.01
+    """Metres from the goal at which the next move begins."""
+    steps: int = 0
+    """Control steps that this move takes at least."""
+    patience: int = 100
+    """Control steps after which the next move begins anyway; what is carried starts all over."""
+
+
+def _pick(body: int) -> tuple[Move, ...]:
+    return (
+        Move(over=body, above=0.11, near=0.015),
+        Move(over=body, above=-0.003, near=0.004, patience=60),
+        Move(grip=_SHUT, steps=22, patience=22),
+    )
+
+
+_CARRY = BLOCK + 0.05  # metres over blue's centre on the way there
+_SCRIPTS = {
+    "lift": (*_pick(BANANA), Move(above=0.24, grip=_SHUT, patience=400)),
+    "stack": (
+        *_pick(RED),
+        Move(above=0.16, grip=_SHUT, near=0.03),
+        Move(steer=RED, over=BLUE, above=_CARRY, grip=_SHUT, near=0.006, steps=10, patience=80),
+        Move(steer=RED, over=BLUE, above=BLOCK + 0.001, grip=_SHUT, near=0.004, patience=40),
+        Move(grip=_OPEN, steps=16, patience=16),
+        Move(above=0.26, grip=_OPEN, patience=400),
+    ),
+}
+_TARGETS = {"lift": BANANA, "stack": RED}
+
+
+def check_scripted(task: str) -> None:
+    """Refuse a task that has no script."""
+    if task not in _SCRIPTS:
+        raise InputError(f"no script for task {task!r}; choose from {sorted(_SCRIPTS)}")
+
+
+class Scripted:
+    """Acts in every world of a task's live state; call it once before each step."""
+
+    def __init__(self, task: str, state: State):
+        check_scripted(task)
+        self._state = state
+        self._target = _TARGETS[task]
+        self._moves = _Table(_SCRIPTS[task], state.qpos)
+        worlds, device = len(state.qpos), state.qpos.device
+        self.move = torch.zeros(worlds, dtype=torch.int64, device=device)
+        self._since = torch.zeros_like(self.move)
+        self._along = state.qpos.new_zeros(worlds, 2)
+
+    def __call__(self, _: Tensor | None = None) -> Tensor:
+        """Actions (worlds, 9) in [−1, 1]; looks at the state itself, not at observations."""
+        state = self._state
+        self._start_again()
+        goal = self._error()
+        near = torch.linalg.vector_norm(goal, dim=1) <= self._moves.near[self.move]
+        patient = self._since < self._moves.patience[self.move]
+        busy = self._since < self._moves.steps[self.move]
+        onward = ((near & ~busy) | ~patient) & (self.move < self._moves.last)
+        # Something carried that does not arrive is not well in hand: put it down, try again.
+        in_vain = ~patient & ~near & (self._moves.steer[self.move] != _TOOL_IS_STEERED)
+        self.move.add_(onward).masked_fill_(in_vain, 0)
+        self._since.add_(1).masked_fill_(onward, 0)
+        twist = torch.cat([_limited(3.0 * self._error(), 0.30), self._turn()], dim=1)
+        arm = _joint_speeds(state, twist)
+        arm = arm / _constant(_FASTEST, arm)
+        arm = arm / arm.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
+        hand = 4.0 * (self._moves.grip[self.move][:, None] - fingers(state)) / FINGER_SPEED
+        return torch.cat([arm, hand.clamp(-1.0, 1.0)], dim=1).float()
+
+    @property
+    def last_move(self) -> int:
+        """Number of the script's last move."""
+        return self._moves.last
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What it remembers from step to step, by name."""
+        return {"move": self.move, "since": self._since, "along": self._along}
+
+    def _start_again(self) -> None:
+        """Where an episode has begun or the object is lost, go back to the first move."""
+        lost = torch.linalg.vector_norm(
+            place(self._state, self._target) - _tool(self._state), dim=1
+        )
+        dropped = (lost > 0.07) & self._moves.carries[self.move]
+        begins = (self._state.time.flatten() == 0.0) | dropped
+        self.move.masked_fill_(begins, 0)
+        self._since.masked_fill_(begins, 0)
+        choice = _closing_direction(self._state, self._target)
+        fresh = (self.move == 0) & (self._since == 0)
+        self._along.copy_(torch.where(fresh[:, None], choice, self._along))
+
+    def _error(self) -> Tensor:
+        """Vector from what is steered to where it should be (worlds, 3)."""
+        bodies = self._moves.steer[self.move]
+        tool = _tool(self._state)
+        at = torch.where((bodies == _TOOL_IS_STEERED)[:, None], tool, _take(self._state, bodies))
+        over = self._moves.over[self.move]
+        stays = (over == _TOOL_IS_STEERED)[:, None]
+        base = torch.where(stays, at * _constant(_FLAT, at), _take(self._state, over))
+        above = self._moves.above[self.move]
+        goal = base + above.nan_to_num()[:, None] * _constant(_UP, at)
+        goal = torch.where((above.isnan())[:, None], at, goal)
+        return goal - at
+
+    def _turn(self) -> Tensor:
+        """Angular velocity that points the hand down and its fingers along their direction."""
+        frame = self._state.xmat[:, HAND_BODY]
+        up = torch.zeros_like(frame[:, :, 2])
+        up[:, 2] = 1.0
+        tilt = torch.linalg.cross(frame[:, :, 2], up)
+        sideways = frame[:, :2, 1]
+        sine = sideways[:, 0] * self._along[:, 1] - sideways[:, 1] * self._along[:, 0]
+        cosine = (sideways * self._along).sum(dim=1)
+        yaw = torch.atan2(sine, cosine)
+        # Either way round the grasp is the same, so the shorter turn is taken.
+        yaw = torch.remainder(yaw + math.pi / 2, math.pi) - math.pi / 2
+        turn = 3.0 * tilt
+        turn[:, 2] = 2.0 * yaw
+        return turn
+
+
+class _Table:
+    """The moves of a script as tensors, to be looked up by each world's own move."""
+
+    def __init__(self, script: tuple[Move, ...], like: Tensor):
+        def column(values: list[float]) -> Tensor:
+            return torch.tensor(values, device=like.device, dtype=like.dtype)
+
+        def whole(values: list[int]) -> Tensor:
+            return torch.tensor(values, device=like.device)
+
+        self.last = len(script) - 1
+        self.steer = whole([move.steer for move in script])
+        self.over = whole([_TOOL_IS_STEERED if m.over is None else m.over for m in script])
+        self.above = column([math.nan if m.above is None else m.above for m in script])
+        self.grip = column([move.grip for move in script])
+        self.near = column([move.near for move in script])
+        self.steps = whole([move.steps for move in script])
+        self.patience = whole([move.patience for move in script])
+        # After the first grip closes, and as long as the fingers stay shut, something is carried.
+        shut = [move.grip == _SHUT for move in script]
+        self.carries = whole([a and b for a, b in zip([False, *shut[:-1]], shut, strict=True)])
+
+
+def _constant(values: tuple[float, ...], like: Tensor) -> Tensor:
+    return _on_device(values, like.device, like.dtype)
+
+
+@cache
+def _on_device(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Numbers that are sent to the device once: sending them makes the host wait."""
+    return torch.tensor(values, device=device, dtype=dtype)
+
+
+def _limited(vector: Tensor, longest: float) -> Tensor:
+    length = torch.linalg.vector_norm(vector, dim=1, keepdim=True)
+    return vector * (longest / length.clamp(min=longest))
+
+
+def _take(state: State, bodies: Tensor) -> Tensor:
+    """Positions of each world's own body (worlds, 3)."""
+    return state.xpos[torch.arange(len(bodies), device=bodies.device), bodies.clamp(min=0)]
+
+
+def _tool(state: State) -> Tensor:
+    """The point between the fingertips (worlds, 3)."""
+    frame = state.xmat[:, HAND_BODY]
+    return state.xpos[:, HAND_BODY] + frame @ _constant(_TOOL, frame)
+
+
+def _joint_speeds(state: State, twist: Tensor) -> Tensor:
+    """Arm joint velocities for a linear and angular velocity of the tool: damped least squares."""
+    axes = state.xmat[:, _ARM_BODIES, :, 2]
+    arms = _tool(state)[:, None] - state.xpos[:, _ARM_BODIES]
+    jacobian = torch.cat([torch.linalg.cross(axes, arms), axes], dim=2).transpose(1, 2)
+    square = jacobian @ jacobian.transpose(1, 2)
+    square = square + 1e-3 * torch.eye(6, dtype=square.dtype, device=square.device)
+    # Never singular, so not looked at: looking would make the host wait.
+    solved = torch.linalg.solve_ex(square, twist[..., None])[0]
+    return (jacobian.transpose(1, 2) @ solved)[..., 0]
+
+
+def _closing_direction(state: State, body: int) -> Tensor:
+    """Unit vector in the plane along which the fingers should close on a body (worlds, 2).
+
+    The banana is taken across its middle, a block by the pair of faces with more room beside it.
+    """
+    frame = state.xmat[:, body]
+    flat = frame[:, :2, :2].transpose(1, 2)
+    flat = flat / torch.linalg.vector_norm(flat, dim=2, keepdim=True).clamp(min=1e-6)
+    if body == BANANA:
+        return flat[:, 1]
+    others = [other for other in OBJECT_BODIES if other != body]
+    sides = torch.stack([flat, -flat], dim=1) * _FINGERTIP  # (worlds, ±, direction, 2)
+    tips = state.xpos[:, None, None, body, :2] + sides
+    gaps = tips[..., None, :] - state.xpos[:, None, None, others, :2]
+    from_objects = torch.linalg.vector_norm(gaps, dim=-1).amin(dim=-1) - 0.7 * BLOCK
+    from_walls = (_constant(TRAY, tips) - tips.abs()).amin(dim=-1)
+    best = torch.minimum(from_objects, from_walls).amin(dim=1).argmax(dim=1)
+    return flat[torch.arange(len(best), device=best.device), best]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stack: the Jaco arm is to put the red block on the blue one and let go."""
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from pureward.envs.sim.engine import State
+from pureward.envs.tasks.jaco.layout import BLUE, FINGERTIPS, RED, fingers, from_pinch, place
+from pureward.envs.tasks.jaco.objects import BLOCK, DISTRACTORS
+from pureward.envs.tasks.jaco.observation import OBSERVED, observe
+from pureward.envs.tasks.jaco.placement import random_tray
+from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
+from pureward.envs.tasks.shaping import gaussian, linear
+from pureward.envs.tasks.task import Task
+
+ASIDE = 0.025  # metres that red's centre may be off blue's: half a block
+LEVEL = 0.006  # metres that its height may be off a block's
+AWAY = 0.08  # metres from the hand to the red block
+OPEN = 0.85  # radians of the fingers: their tips are 8 cm apart
+
+_NEAR = 0.30  # metres from the hand at which the reward for reaching is nearly gone
+_FAR = 0.20  # metres from its goal at which the reward for placing is nearly gone
+_FIRM = 3.0  # newtons on the fingertips that count as a grasp
+
+# What each stage is worth; they add up to one.
+_REACH, _GRASP, _LIFT, _PLACE, _RELEASE = 0.15, 0.10, 0.15, 0.30, 0.30
+
+
+def from_goal(state: State) -> Tensor:
+    """Vector from the place on top of blue to red's centre (worlds, 3)."""
+    away = place(state, RED) - place(state, BLUE)
+    away[:, 2] -= BLOCK
+    return away
+
+
+def grasp(state: State) -> Tensor:
+    """In [0, 1): how firmly the thumb and a finger opposite press on something."""
+    thumb, left, right = state.sensordata[:, FINGERTIPS].unbind(dim=1)
+    return torch.tanh(torch.minimum(thumb, torch.maximum(left, right)) / _FIRM)
+
+
+def released(state: State) -> Tensor:
+    """In [0, 1]: how far open and away from the red block the hand is."""
+    open_ = linear(fingers(state).amax(dim=1) - OPEN, margin=0.4)
+    away = linear(AWAY - from_pinch(state, RED), margin=AWAY)
+    return (open_ + away) / 2
+
+
+def reward(state: State) -> Tensor:
+    """Reach, grasp, lift, place, release: each stage adds its worth, smoothly.
+
+    A block that stands on the other keeps what reaching and grasping were worth, so that letting
+    go of it costs nothing.
+    """
+    distance = torch.linalg.vector_norm(from_goal(state), dim=1)
+    stands = gaussian(distance, margin=0.03)
+    reached = gaussian(from_pinch(state, RED), margin=_NEAR)
+    held = grasp(state) * gaussian(from_pinch(state, RED), margin=0.08)
+    lifted = linear(1.5 * BLOCK - place(state, RED)[:, 2], margin=BLOCK)
+    placed = lifted * gaussian(distance, margin=_FAR)
+    return (
+        _REACH * torch.maximum(reached, stands)
+        + _GRASP * torch.maximum(held, stands)
+        + _LIFT * lifted
+        + _PLACE * placed
+        + _RELEASE * stands * released(state)
+    )
+
+
+def success(state: State) -> Tensor:
+    """Red rests on blue, and the hand is open and away."""
+    aside = torch.linalg.vector_norm(from_goal(state)[:, :2], dim=1)
+    level = from_goal(state)[:, 2].abs()
+    open_ = fingers(state).amax(dim=1) <= OPEN
+    return (aside <= ASIDE) & (level <= LEVEL) & open_ & (from_pinch(state, RED) >= AWAY)
+
+
+STACK = Task(
+    name="stack",
+    summary="put the red block on the blue one with a Jaco arm",
+    build=partial(build_scene, ("red", "blue"), "cube"),
+    variants={shape: partial(build_scene, ("red", "blue"), shape) for shape in DISTRACTORS},
+    substeps=5,
+    horizon=400,
+    cameras=CAMERAS,
+    limits=LIMITS,
+    reset=random_tray,
+    observe=observe,
+    observed=OBSERVED,
+    reward=reward,
+    success=success,
+    mirrors=True,
+    hold=10,
+)

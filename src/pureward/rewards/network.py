@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The residual network of Table 3: frames in, one number per sample out.
+
+One logit for a discriminator, one value for a reward model. A stage is a 3×3 convolution,
+a 2×2 max-pool and residual blocks; three stages, a ReLU, dropout and one linear layer.
+docs/paper-notes.md says which parts of this the table leaves open.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+import tyro
+from torch import Tensor, nn
+
+from pureward.errors import InputError
+from pureward.rewards.view import View
+from pureward.types import checked_tensor
+
+MIN_SIDE = 32
+MAX_SIDE = 1024
+MAX_CHANNELS = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Shape of the residual network, and how it looks at frames."""
+
+    # The frames of a run are its environment's: its command line does not ask for their shape.
+    frame_channels: Annotated[int, tyro.conf.Suppress] = 3
+    """Channels of a sample: 3 × cameras × stacked frames."""
+    height: Annotated[int, tyro.conf.Suppress] = 64
+    """Height of a frame in pixels."""
+    width: Annotated[int, tyro.conf.Suppress] = 64
+    """Width of a frame in pixels."""
+    stage_channels: tuple[int, ...] = (16, 32, 32)
+    """Channels of each stage (Table 3)."""
+    stage_blocks: int = 2
+    """Residual blocks of each stage (Table 3)."""
+    dropout: float = 0.5
+    """Share of the last features dropped in training (Table 3 keeps 0.5)."""
+    view: View = field(default_factory=View)
+    """What it sees of a frame, in training and when it scores (Table 3)."""
+
+    def __post_init__(self) -> None:
+        """Refuse shapes the network cannot be built for."""
+        if self.frame_channels < 3 or self.frame_channels % 3 or self.frame_channels > MAX_CHANNELS:
+            raise InputError(
+                f"frame_channels must be 3 × cameras × stacked frames, got {self.frame_channels}; "
+                "stack RGB frames along the channels"
+            )
+        self._check_stages()
+        if not 0 <= self.stage_blocks <= 64:
+            raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must lie in [0, 1), got {self.dropout}; the paper has 0.5")
+        self._check_sides()
+
+    def _check_stages(self) -> None:
+        channels = self.stage_channels
+        listed = isinstance(channels, Sequence) and len(channels) > 0
+        if not listed or not all(isinstance(c, int) and 1 <= c <= MAX_CHANNELS for c in channels):
+            raise InputError(
+                f"stage_channels must each lie in [1, {MAX_CHANNELS}], got {channels}; "
+                "Table 3 has 16, 32, 32"
+            )
+        # A list would make the configuration unhashable, and unequal to the same one saved.
+        object.__setattr__(self, "stage_channels", tuple(channels))
+
+    def _check_sides(self) -> None:
+        factor = 2 ** len(self.stage_channels)
+        for name, side in (("height", self.height), ("width", self.width)):
+            if not MIN_SIDE <= side <= MAX_SIDE or side % factor:
+                raise InputError(
+                    f"frame {name} must be a multiple of {factor} from {MIN_SIDE} to {MAX_SIDE}, "
+                    f"so that every max-pool is even, got {side}; resize or pad the frames"
+                )
+
+    @property
+    def features(self) -> int:
+        """Length of the flattened last map."""
+        factor = 2 ** len(self.stage_channels)
+        return self.stage_channels[-1] * (self.height // factor) * (self.width // factor)
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(relu(conv(relu(x))))."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a map of the same shape."""
+        return x + self.second(F.relu(self.first(F.relu(x))))
+
+
+class Stage(nn.Module):
+    """Convolution to the stage's channels, halving of both sides, residual blocks."""
+
+    def __init__(self, channels_in: int, channels: int, blocks: int) -> None:
+        super().__init__()
+        self.entry = nn.Conv2d(channels_in, channels, 3, padding=1)
+        self.blocks = nn.ModuleList(ResidualBlock(channels) for _ in range(blocks))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a map of half the height and width."""
+        x = F.max_pool2d(self.entry(x), 2)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class ResidualCNN(nn.Module):
+    """Table 3's network on uint8 frames, one output per sample."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        widths = (config.frame_channels, *config.stage_channels)
+        self.stages = nn.ModuleList(
+            Stage(before, after, config.stage_blocks) for before, after in pairwise(widths)
+        )
+        self.head = nn.Linear(config.features, 1)
+
+    def forward(self, frames: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return one float32 number per sample.
+
+        Args:
+            frames: (batch, frame_channels, height, width), uint8 as stored, or floating
+                point in [0, 1] as the augmentation returns them.
+            generator: source of the dropout mask in training mode.
+        """
+        self.check_frames(frames)
+        return self.read_out(self.embed(frames), generator)
+
+    def embed(self, frames: Tensor) -> Tensor:
+        """Return the flattened features of the last stage, (batch, features)."""
+        x = scaled(frames)
+        for stage in self.stages:
+            x = stage(x)
+        return F.relu(x).flatten(1)
+
+    def read_out(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the linear read-out of the features, in float32, after dropout in training."""
+        features = features.float()
+        if self.training and self.config.dropout > 0:
+            keep = 1 - self.config.dropout
+            drawn = torch.rand(features.shape, generator=generator, device=features.device)
+            # Rescaled after the read-out: one number a sample instead of every feature.
+            kept = F.linear(features * (drawn < keep), self.head.weight).squeeze(1)
+            return kept / keep + self.head.bias
+        return self.head(features).squeeze(1)
+
+    def check_frames(self, frames: Tensor) -> None:
+        """Refuse frames of another shape or type than the network was built for."""
+        config = self.config
+        expected = (config.frame_channels, config.height, config.width)
+        if frames.dim() != 4 or tuple(frames.shape[1:]) != expected:
+            raise InputError(
+                f"frames must have shape (batch, {', '.join(map(str, expected))}), "
+                f"got {tuple(frames.shape)}; stack cameras and frames along the channels"
+            )
+        if frames.dtype != torch.uint8 and not frames.is_floating_point():
+            raise InputError(
+                f"frames must be uint8 or floating point, got {frames.dtype}; cast them"
+            )
+
+
+def check_stored(frames: Tensor, name: str = "frames") -> None:
+    """Refuse what is no batch of frames as they are stored, whatever their size.
+
+    Floating point would be ambiguous: the network takes it as [0, 1], a distortion as 0 to 255.
+    """
+    checked_tensor(frames, f"{name} must be a tensor (batch, channels, height, width)")
+    if frames.dtype != torch.uint8:
+        raise InputError(
+            f"{name} must be uint8 from 0 to 255, got {str(frames.dtype).removeprefix('torch.')}; "
+            "pass them as stored"
+        )
+    if frames.dim() != 4:
+        raise InputError(
+            f"{name} must have shape (batch, channels, height, width), got {tuple(frames.shape)}; "
+            "stack them along a first axis"
+        )
+
+
+def scaled(frames: Tensor) -> Tensor:
+    """Bring stored frames to [0, 1] in the memory layout convolutions run fastest on."""
+    # Channels-last halves a convolution's time on a CPU too.
+    frames = frames.contiguous(memory_format=torch.channels_last)
+    return frames if frames.is_floating_point() else frames.float() / 255
+
+
+def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> ResidualCNN:
+    """Return a network on a device whose initial weights follow from a seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # the CPU's alone
+        network = ResidualCNN(config)
+    return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""r_φ, a reward regressed on annotated frames (Eq. 2), alone or as the minimum of an ensemble."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+import tyro
+from torch import Tensor
+
+from pureward.capture import CapturedCall
+from pureward.errors import InputError, check_seed
+from pureward.rewards.annotations import (
+    check_shapes,
+    checked_annotations,
+    finite_rewards,
+    split_by_episode,
+)
+from pureward.rewards.arithmetic import Arithmetic, logits, random_logits, resolved, usable_device
+from pureward.rewards.compose import ensemble_minimum
+from pureward.rewards.network import NetworkConfig, ResidualCNN, seeded_network
+from pureward.rewards.optimizer import adam, set_rate, trained_tensors
+from pureward.rewards.scoring import in_batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardModelConfig:
+    """How a reward model looks and learns."""
+
+    # A run's network is that of its discriminator and its members are the method's, so the
+    # command line does not show them a second time.
+    network: Annotated[NetworkConfig, tyro.conf.Suppress] = field(default_factory=NetworkConfig)
+    """Shape of the network, its frames and how it looks at them."""
+    members: Annotated[int, tyro.conf.Suppress] = 1
+    """Networks of the ensemble, each from its own initial weights; the lowest one speaks."""
+    learning_rate: float = 1e-4
+    """Step size of Adam (Table 3)."""
+    batch_size: int = 256
+    """Frames a step."""
+    epochs: int = 20
+    """Passes over the annotated frames."""
+    decay: bool = False
+    """Let the step size fall to 0 over the passes, along half a cosine."""
+    held_out: float = 0.1
+    """Share of the episodes kept from training to measure the error on."""
+    patience: int | None = None
+    """Passes without a lower held-out error before stopping; None trains to the end."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot train."""
+        for name in ("members", "batch_size", "epochs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.learning_rate < 1:
+            raise InputError(
+                f"learning_rate must lie inside (0, 1), got {self.learning_rate}; try 1e-4"
+            )
+        if not 0 <= self.held_out < 1:
+            raise InputError(f"held_out must lie in [0, 1), got {self.held_out}; try 0.1")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience must be at least 1, got {self.patience}; or None for never")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One member's pass over the annotated frames."""
+
+    member: int
+    """Which network of the ensemble."""
+    epoch: int
+    """Passes done, from 1."""
+    fitting_error: float
+    """Mean squared error over the pass, on random views of the frames, weights changing."""
+    held_out_error: float | None
+    """Mean squared error after the pass on held-out episodes, frames as scored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitReport:
+    """What a fit did; the gate's premise is that `train_error` is small."""
+
+    passes: tuple[Pass, ...]
+    """Every pass of every member."""
+    train_error: float
+    """Mean squared error of the ensemble's minimum on its training frames as scored."""
+    held_out_error: float | None
+    """The same on held-out episodes; None where nothing was held out."""
+    kept_epochs: tuple[int, ...]
+    """For each member, the pass whose weights were kept."""
+
+
+class RewardModel:
+    """Predicts the annotated reward of a frame; `predict` is the minimum over the members."""
+
+    def __init__(
+        self,
+        config: RewardModelConfig,
+        *,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        arithmetic: Arithmetic = "auto",
+    ) -> None:
+        """Build the members, each with its own weights, optimiser and random generator."""
+        check_seed(seed)
+        self.config = config
+        self.device = usable_device(device)
+        self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
+        seeds = [seed * config.members + member for member in range(config.members)]
+        self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
+        self.optimizers = [
+            adam(network.parameters(), config.learning_rate, self.device, changing=config.decay)
+            for network in self.networks
+        ]
+        self.generators = [torch.Generator(self.device).manual_seed(s) for s in seeds]
+        self.lowest = torch.zeros((), device=self.device)
+        """The smaller of 0 and the lowest annotated reward seen; what a gate counts from."""
+
+    def fit(
+        self,
+        frames: Tensor,
+        rewards: Tensor,
+        *,
+        episodes: Tensor | None = None,
+        progress: Callable[[Pass], None] | None = None,
+    ) -> FitReport:
+        """Train every member on annotated frames (Eq. 2) and report the errors.
+
+        Args:
+            frames: (n, channels, height, width) uint8, on any device.
+            rewards: (n,) finite.
+            episodes: (n,) whole numbers, the episode of each frame. Frames of one episode
+                are near copies, so only whole episodes are held out; without this nothing is.
+            progress: called after every pass.
+        """
+        rewards = checked_annotations(self.networks[0], frames, rewards, episodes)
+        self.lowest = torch.minimum(self.lowest, rewards.min().to(self.device))
+        train, held_out = split_by_episode(len(frames), episodes, self.config.held_out)
+        if self.config.patience is not None and len(held_out) == 0:
+            raise InputError(
+                "patience needs held-out episodes, got none; pass episodes= and held_out > 0"
+            )
+        passes: list[Pass] = []
+        kept = []
+        for member in range(self.config.members):
+            kept.append(
+                self._fit_member(member, frames, rewards, train, held_out, passes, progress)
+            )
+        return FitReport(
+            passes=tuple(passes),
+            train_error=self.error(frames, rewards, train),
+            held_out_error=self.error(frames, rewards, held_out) if len(held_out) else None,
+            kept_epochs=tuple(kept),
+        )
+
+    def update(self, frames: Tensor, rewards: Tensor) -> dict[str, Tensor]:
+        """Take one step of every member on newly annotated frames; metrics are detached.
+
+        Args:
+            frames: (n, channels, height, width) uint8, on any device.
+            rewards: (n,) finite; rewards on a CUDA device are taken at their word, since looking
+                at them would make the host wait.
+        """
+        check_shapes(self.networks[0], frames, rewards)
+        if not rewards.is_cuda:
+            rewards = finite_rewards(rewards)
+        frames = frames.to(self.device, non_blocking=True)
+        rewards = rewards.detach().to(self.device, torch.float32)
+        self.lowest = torch.minimum(self.lowest, rewards.min())
+        errors = [self._step(member, frames, rewards) for member in range(self.config.members)]
+        return {"reward/error": torch.stack(errors).mean()}
+
+    def member_predictions(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
+        """Return every member's prediction, (members, batch)."""
+        return torch.stack([self._predict(n, frames, batch_size) for n in self.networks])
+
+    def predict(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
+        """Return the predicted reward (batch,), the minimum over the members."""
+        return ensemble_minimum(self.member_predictions(frames, batch_size))
+
+    def error(self, frames: Tensor, rewards: Tensor, rows: Tensor) -> float:
+        """Return the mean squared error of the prediction on some rows, frames as scored."""
+        return float(_squared_error(self.predict, frames, rewards, rows))
+
+    @torch.no_grad()
+    def _predict(self, network: ResidualCNN, frames: Tensor, batch_size: int) -> Tensor:
+        network.eval()
+        score = partial(logits, network, arithmetic=self.arithmetic)
+        return in_batches(score, frames, batch_size, self.device)
+
+    def _step(self, member: int, frames: Tensor, rewards: Tensor) -> Tensor:
+        network, optimizer = self.networks[member], self.optimizers[member]
+        network.train()
+        predicted = random_logits(network, frames, self.generators[member], self.arithmetic)
+        error = F.mse_loss(predicted, rewards)
+        optimizer.zero_grad(set_to_none=True)
+        error.backward()
+        optimizer.step()
+        return error.detach()
+
+    def _fit_member(
+        self,
+        member: int,
+        frames: Tensor,
+        rewards: Tensor,
+        train: Tensor,
+        held_out: Tensor,
+        passes: list[Pass],
+        progress: Callable[[Pass], None] | None,
+    ) -> int:
+        """Train one member; return the pass whose weights it ends with."""
+        network = self.networks[member]
+        step = self._stepper(member)
+        best_error, best_epoch, best_weights = float("inf"), self.config.epochs, None
+        for epoch in range(1, self.config.epochs + 1):
+            errors = []
+            for share, rows in self._shuffled(member, train):
+                self._set_rate(member, (epoch - 1 + share) / self.config.epochs)
+                error = step(frames[rows].to(self.device), rewards[rows].to(self.device))
+                errors.append(error * len(rows))
+            one = partial(self._predict, network, batch_size=1024)
+            held = float(_squared_error(one, frames, rewards, held_out)) if len(held_out) else None
+            fitting = float(torch.stack(errors).sum()) / len(train)
+            passes.append(
+                Pass(member=member, epoch=epoch, fitting_error=fitting, held_out_error=held)
+            )
+            if progress is not None:
+                progress(passes[-1])
+            if self.config.patience is None or held is None:
+                continue
+            if held < best_error:
+                best_error, best_epoch = held, epoch
+                best_weights = {k: v.clone() for k, v in network.state_dict().items()}
+            elif epoch - best_epoch >= self.config.patience:
+                break
+        if best_weights is not None:
+            network.load_state_dict(best_weights)
+        return best_epoch
+
+    def _stepper(self, member: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """`_step` of a member; on CUDA a pass's whole batches are replayed as a graph."""
+        plain: Callable[[Tensor, Tensor], Tensor] = partial(self._step, member)
+        if self.device.type != "cuda":
+            return plain
+        graph: CapturedCall | None = None
+
+        def step(frames: Tensor, rewards: Tensor) -> Tensor:
+            nonlocal graph
+            if len(frames) != self.config.batch_size:
+                return plain(frames, rewards)  # the rest of a pass
+            if graph is None:
+                graph = CapturedCall(
+                    plain,
+                    (frames, rewards),
+                    kept=trained_tensors(self.optimizers[member]),
+                    generators=[self.generators[member]],
+                )
+            return graph(frames, rewards)
+
+        return step
+
+    def _set_rate(self, member: int, done: float) -> None:
+        if self.config.decay:
+            rate = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+            set_rate(self.optimizers[member], rate)
+
+    def _shuffled(self, member: int, rows: Tensor) -> Iterator[tuple[float, Tensor]]:
+        """The batches of a pass, each with the share of the pass that is before it."""
+        generator = self.generators[member]
+        order = torch.randperm(len(rows), generator=generator, device=self.device).to(rows.device)
+        batches = rows[order].split(self.config.batch_size)
+        yield from ((number / len(batches), batch) for number, batch in enumerate(batches))
+
+
+def _squared_error(
+    predict: Callable[[Tensor], Tensor], frames: Tensor, rewards: Tensor, rows: Tensor
+) -> Tensor:
+    total = 0.0
+    for part in rows.split(4096):
+        predicted = predict(frames[part])
+        total += F.mse_loss(predicted, rewards[part].to(predicted.device), reduction="sum")
+    return torch.as_tensor(total) / len(rows)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Runs: configuration, the training loop, checkpoints, logs, evaluation."""

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's settings on disk: written once, read back, and held against those that are asked for."""
+
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from functools import reduce
+from operator import getitem
+from typing import Any, TypeVar
+
+from pureward.errors import InputError
+from pureward.files import read_file, write_json
+from pureward.runs.checked import is_like
+from pureward.runs.config import RunConfig
+from pureward.runs.directory import RunDirectory
+
+T = TypeVar("T")
+
+#: Folders of data, which may be moved between two sittings.
+DATA = {"demonstrations", "annotations", "failures"}
+#: A resumed run may go on for longer, or elsewhere; all else is as it began.
+MAY_CHANGE = DATA | {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
+
+
+def to_json(config: RunConfig) -> dict[str, Any]:
+    """The settings as plain values; folders may have been given as a `Path`."""
+    return json.loads(json.dumps(asdict(config), default=os.fspath))
+
+
+def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
+    """The settings that `to_json` wrote."""
+    if not isinstance(values, dict):
+        raise InputError(
+            f"a saved {kind.__name__} must be a JSON object, got {values!r}; "
+            "restore the config.json that was written"
+        )
+    known = {each.name: each for each in fields(kind)}
+    unknown = set(values) - set(known)
+    if unknown:
+        raise InputError(
+            f"unknown settings {sorted(unknown)} in a saved {kind.__name__}; "
+            "use the version of pureward that wrote it"
+        )
+    defaults = kind()
+    parts: dict[str, Any] = {}
+    for name, value in values.items():
+        default = getattr(defaults, name)
+        if is_dataclass(default):
+            value = from_json(value, type(default))
+        elif not is_like(value, default):
+            raise InputError(
+                f"{name} of a saved {kind.__name__} must be like {default!r}, got {value!r}; "
+                "restore the config.json that was written"
+            )
+        elif isinstance(default, tuple):
+            value = tuple(value)
+        parts[name] = value
+    return kind(**parts)
+
+
+def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    """The same with settings changed that are named as on the command line, `part.name`."""
+    values = to_json(config)
+    for name, value in settings.items():
+        *parts, last = name.split(".")
+        place = reduce(getitem, parts, values)
+        place[last] = value
+    return from_json(values)
+
+
+def read_config(directory: RunDirectory) -> RunConfig:
+    """The settings of the run in a directory."""
+    return read_settings(directory, from_json)
+
+
+def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
+    """What is understood of the JSON that a run in a directory wrote about its settings."""
+    directory.check_links()
+    try:
+        settings = json.loads(read_file(directory.config))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(
+            f"a run directory holds config.json, and {directory.path} has none; check the path"
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{directory.config} must be the JSON that the run wrote, and cannot be read "
+            f"({error}); restore it or choose another run"
+        ) from error
+    try:
+        return understood(settings)
+    except InputError as error:
+        raise InputError(f"{directory.config} cannot be read: {error}") from error
+
+
+def write_config(directory: RunDirectory, config: RunConfig) -> None:
+    """Write the settings of the run in a directory."""
+    write_json(directory.config, to_json(config))
+
+
+def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
+    """See that there is no run in a directory, or that going on there means the same run."""
+    if directory.config.exists() != resume:
+        raise InputError(
+            f"{directory.path} holds no run to resume; leave out --resume to begin one"
+            if resume
+            else f"{directory.path} holds a run already; pass --resume to go on with it or "
+            "choose another directory"
+        )
+    left = next(directory.checkpoints.glob("step-*"), None)
+    if not resume and left is not None:
+        raise InputError(
+            f"{directory.path} holds checkpoints of a run, such as {left.name}, without its "
+            "config.json; bring that back to resume it or choose another directory"
+        )
+    changed = differences(read_config(directory), config) if resume else []
+    if changed:
+        raise InputError(
+            f"a resumed run keeps its settings, got {', '.join(changed)}; "
+            f"only {', '.join(sorted(MAY_CHANGE))} may change"
+        )
+
+
+def differences(
+    before: RunConfig, now: RunConfig, apart: Collection[str] = MAY_CHANGE
+) -> list[str]:
+    """Settings that two runs do not share and may not differ in, each as "name old → new".
+
+    Args:
+        before: of one run.
+        now: of the other.
+        apart: settings that do not count.
+    """
+    if before.method == now.method == "truth":
+        apart = {*apart, "reward"}  # the task's own reward has no settings
+    old, new = flat(to_json(before)), flat(to_json(now))
+    names = [name for name in old if name.partition(".")[0] not in apart]
+    return [f"{name} {old[name]} → {new[name]}" for name in names if old[name] != new[name]]
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as `part.name`."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        nested = isinstance(value, dict)
+        found |= flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return found

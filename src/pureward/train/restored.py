@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint held against the run that is to go on from it, before anything is restored.
+
+A checkpoint holds what a run of the same settings would write now: tensors of the same names,
+shapes and kinds, finite, and whole numbers within `_limits`. All else is refused in a sentence.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from pureward.data.replay import tables
+from pureward.envs import BatchEnv
+from pureward.errors import InputError
+from pureward.runs.checkpoint import Checkpoint
+from pureward.runs.directory import step_of
+from pureward.train.learner import Learner
+
+_REPLAY = "learner/replay/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run had come at a checkpoint: its facts.json."""
+
+    control_steps: int
+    seconds: float
+    evaluation: dict[str, float]
+    evaluated_at: int
+    metrics_bytes: int
+
+
+def check_tensors(
+    saved: Checkpoint, fresh: Mapping[str, Tensor], learner: Learner, env: BatchEnv
+) -> None:
+    """Refuse a checkpoint whose tensors this run could not have written.
+
+    Args:
+        saved: the checkpoint.
+        fresh: what the run would write now.
+        learner: whose replay and script bound what places and counters may be.
+        env: whose horizon does.
+    """
+    for name, own in fresh.items():
+        # The replay says itself how many rows it holds, and checks that.
+        start = 1 if name.startswith(_REPLAY) and own.dim() else 0
+        wanted, found = tuple(own.shape), saved.shapes.get(name)
+        if found is None or len(found) != len(wanted) or found[start:] != wanted[start:]:
+            raise InputError(
+                f"checkpoint {saved.path} does not fit the run's settings ({name} must have shape "
+                f"{wanted}, got {found}); restore the config.json it was written with, or delete "
+                "it to go on from an older one"
+            )
+    count = f"{_REPLAY}rows"
+    _check_values(saved, {name: own for name, own in fresh.items() if name == count}, {})
+    rows = int(saved.tensors[count]) if count in fresh else 0
+    _check_values(saved, fresh, _limits(learner, env, rows))
+
+
+def _check_values(
+    saved: Checkpoint, fresh: Mapping[str, Tensor], allowed: Mapping[str, tuple[int, int]]
+) -> None:
+    for name, own in fresh.items():
+        wrong = tables.damage(saved.tensors[name], own, *allowed.get(name, ()))
+        if wrong:
+            raise InputError(
+                f"checkpoint {saved.path} is damaged ({name} {wrong}); "
+                "delete it to go on from an older one"
+            )
+
+
+def _limits(learner: Learner, env: BatchEnv, rows: int) -> dict[str, tuple[int, int]]:
+    """Lowest and highest of the whole numbers that may not be any number from 0."""
+    layout = learner.replay.layout
+    steps = min(rows, layout.rows) * layout.worlds
+    replay = tables.limits(layout, rows)
+    script = learner.guide.limits() if learner.guide else {}
+    return {
+        **{f"{_REPLAY}{name}": span for name, span in replay.items()},
+        **{f"learner/guide/{name}": span for name, span in script.items()},
+        "learner/remembered/labels.filled": (steps, steps),
+        "learner/remembered/labels.next": (0, max(0, steps - 1)),
+        "learner/agent_meter/first_bad": (0, 0),  # a run that diverged writes no checkpoint
+        "learner/reward_meter/first_bad": (0, 0),
+        "env/elapsed": (0, env.horizon - 1),
+        "success/steps": (rows, rows),
+        "success/ever": (0, rows * layout.worlds),
+    }
+
+
+def read_progress(saved: Checkpoint, worlds: int) -> Progress:
+    """The facts of a checkpoint; a ValueError, TypeError or KeyError where they cannot be."""
+    facts = saved.facts
+    found = Progress(
+        control_steps=_count(facts["control_steps"]),
+        seconds=float(facts["seconds"]),
+        evaluation=dict(facts["evaluation"]),
+        evaluated_at=int(facts["evaluated_at"]),
+        metrics_bytes=_count(facts["metrics_bytes"]),
+    )
+    if not found.control_steps * worlds == facts["step"] == step_of(saved.path):
+        raise ValueError("its facts.json contradicts itself")
+    if not all(map(math.isfinite, (found.seconds, *found.evaluation.values()))):
+        raise ValueError("its facts.json holds NaN or infinity")
+    return found
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"its facts.json must count from 0, got {value!r}")
+    return value

@@ -1,0 +1,194 @@
+"""Evidence: the right episodes are shown, with the numbers that the reward gave."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import pureward
+from pureward.cli import main
+from pureward.data.episodes import Episode
+from pureward.diagnostics.evidence import Judged, by_disagreement, judge_episode, panels, probe
+from pureward.diagnostics.probe import Probes
+from pureward.diagnostics.strip import Panel, Strip, Track, draw_strips, film_strip
+from pureward.files import write_json
+from pureward.purl import PurlConfig
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.network import NetworkConfig, ResidualCNN
+from pureward.rewards.saved import save_reward
+from pureward.runs.config_file import to_json
+from tiny import tiny
+
+NETWORK = NetworkConfig(frame_channels=6, stage_channels=(4, 4, 4))
+
+
+def random_reward(kind: str, network: NetworkConfig = NETWORK) -> LearnedReward:
+    members = [] if kind == "imitation" else [ResidualCNN(network)]
+    return LearnedReward(
+        RewardSpec(reward=kind, network=network, members=len(members), ceiling=1.0),
+        discriminator=None if kind == "regression" else ResidualCNN(network),
+        members=members,
+    )
+
+
+def test_success_is_d_itself_and_open_where_it_is_above_the_level():
+    reward = random_reward("gated")
+    frames = torch.randint(0, 256, (9, 6, 64, 64), dtype=torch.uint8)
+    logits = reward.success_logits(frames[1:])
+    reward.level.fill_(float(logits.quantile(0.5)))
+    judged = judge_episode(Episode(rewards=torch.zeros(8), frames=frames), reward, 1)
+    torch.testing.assert_close(judged.success, logits.sigmoid())
+    probed = Probes({"replay": frames[1:]}).measure(reward)
+    assert judged.returns()["success"] == probed["success/replay"] == 0.5
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A policy, trained for a moment on the truth."""
+    path = tmp_path_factory.mktemp("evidence") / "run"
+    pureward.train(tiny(path, env_steps=80))
+    return path
+
+
+def as_run_of(path: Path, method: str, kind: str) -> None:
+    """Give the policy another reward to have been trained on, which sees two frames."""
+    data = "demonstrations" if kind == "imitation" else "annotations"
+    config = replace(
+        tiny(path), method=method, reward=PurlConfig(ceiling=1.0), **{data: "somewhere"}
+    )
+    config = replace(config, replay=replace(config.replay, frame_stack=2))
+    write_json(path / "config.json", to_json(config))
+    save_reward(random_reward(kind), path / "reward")
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "told"),
+    [
+        ("nn-pugail", "imitation", {"true_return", "learned_return", "success"}),
+        pytest.param(
+            "prl",
+            "regression",
+            {"true_return", "learned_return", "predicted_return"},
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_run_is_probed(trained, tmp_path, method, kind, told, capsys):
+    as_run_of(trained, method, kind)
+    with (trained / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"kind": "train", "step": 80, "prior": 0.3, "true_success": 0.2}\n')
+    out = tmp_path / "probe"
+    command = ["probe", str(trained), "--episodes", "2", "--device", "cpu", "--out", str(out)]
+    main(command)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "evidence.mp4", "evidence.png", "probe.json",
+    ]  # fmt: skip
+    table = json.loads((out / "probe.json").read_text())
+    assert len(table["episodes"]) == 2
+    assert set(table["means"]) == told
+    assert sorted(table["parted_most_first"]) == [0, 1]
+    printed = capsys.readouterr().out
+    assert table["verdict"] in printed
+    has_eta = method == "nn-pugail"
+    assert ("class prior: η is 0.30; 20% of the agent's frames" in printed) == has_eta
+    assert table["eta"] == ({"used": 0.3, "agent_success": 0.2} if has_eta else {})
+    assert f"true return {table['means']['true_return']:.1f}" in printed
+    assert str(out / "evidence.png") in printed
+    assert np.asarray(Image.open(out / "evidence.png")).std() > 20, "there is something to see"
+    with av.open(str(out / "evidence.mp4")) as film:
+        assert sum(1 for _ in film.decode(video=0)) == 100, "a frame for each step"
+
+
+def test_what_cannot_be_probed_is_told(trained, tmp_path, capsys):
+    write_json(trained / "config.json", to_json(tiny(trained)))
+    with pytest.raises(SystemExit) as stop:
+        main(["probe", str(trained)])
+    assert stop.value.code == 2
+    assert "learned from the task's own reward, so there is nothing" in capsys.readouterr().err
+    as_run_of(trained, "prl", "regression")
+    with pytest.raises(pureward.InputError, match="episodes must be at least 1, got 0"):
+        probe(trained, episodes=0)
+
+
+def test_an_episode_is_judged_as_the_reward_judges_its_stacks():
+    frames = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
+    episode = Episode(rewards=torch.zeros(3), frames=frames)
+    reward = random_reward("gated")
+    judged = judge_episode(episode, reward, stack=2)
+    pairs = torch.cat([frames[:-1], frames[1:]], dim=1)  # the older first
+    assert torch.allclose(judged.learned, reward(pairs), atol=1e-5)
+    assert torch.allclose(judged.predicted, reward.predicted(pairs), atol=1e-5)
+    assert torch.allclose(judged.success, reward.success_logits(pairs).sigmoid(), atol=1e-5)
+
+
+def judged(true: list[float], learned: list[float], predicted: list[float] | None = None) -> Judged:
+    return Judged(
+        episode=Episode(rewards=torch.tensor(true)),
+        learned=torch.tensor(learned),
+        success=None,
+        predicted=None if predicted is None else torch.tensor(predicted),
+    )
+
+
+def test_predictions_part_by_returns():
+    episodes = [
+        judged([1.0, 1.0], [0.0, 0.0], [1.0, 1.5]),  # half too much
+        judged([0.0, 0.0], [0.0, 0.0], [1.0, 1.0]),  # two too much
+        judged([1.0, 1.0], [0.0, 0.0], [0.5, 0.5]),  # one too little
+    ]
+    assert by_disagreement(episodes) == [1, 2, 0]
+
+
+def test_imitation_parts_by_ranks_much_pay_for_little_truth_first():
+    honest, hacked, unpaid = (
+        judged([0.5, 0.5], [50.0, 50.0]),
+        judged([0.0, 0.1], [90.0, 80.0]),
+        judged([0.9, 1.0], [1.0, 2.0]),
+    )
+    assert by_disagreement([honest, unpaid, hacked]) == [2, 0, 1]
+
+
+def test_tracks_of_a_gated_reward():
+    frames = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
+    told = judge_episode(
+        Episode(rewards=torch.ones(3), frames=frames), random_reward("gated"), stack=2
+    )
+    assert set(told.returns()) == {"true_return", "learned_return", "predicted_return", "success"}
+    reward, trust = panels(told)
+    assert [track.label for track in reward.tracks] == ["true r", "predicted r_φ", "gated r"]
+    assert reward.tracks[0].values.tolist() == [1.0, 1.0, 1.0]
+    assert trust.threshold == 0.5
+
+
+def strip(cameras: int) -> Strip:
+    frames = np.zeros((20, cameras, 64, 64, 3), dtype=np.uint8)
+    frames[:, 0, :, :, 0] = np.arange(20, dtype=np.uint8)[:, None, None] * 12
+    track = Track(label="r", values=np.linspace(0, 1, 20), colour="black")
+    return Strip(title="t", frames=frames, panels=[Panel(title="r", tracks=[track], threshold=0.5)])
+
+
+def test_a_strip_shows_eight_instants_of_every_camera():
+    figure = draw_strips([strip(cameras=2), strip(cameras=2)])
+    images = [axis.images[0].get_array() for axis in figure.findobj(lambda a: hasattr(a, "images"))
+              if getattr(axis, "images", None)]  # fmt: skip
+    assert len(images) == 2 * 2 * 8
+    # Of twenty steps in eight equal stretches, the middles: 1.25, 3.75, … rounded down.
+    reds = [int(image[0, 0, 0]) // 12 for image in images[:8]]
+    assert reds == [1, 3, 6, 8, 11, 13, 16, 18]
+
+
+def test_the_cursor_of_a_film_moves_along_the_tracks(tmp_path):
+    film_strip(strip(cameras=2), tmp_path / "film.mp4", 25)
+    with av.open(str(tmp_path / "film.mp4")) as film:
+        frames = [frame.to_ndarray(format="rgb24").astype(int) for frame in film.decode(video=0)]
+    assert len(frames) == 20
+    below = [frame[300:] for frame in frames]
+    red = [((f[..., 0] > 150) & (f[..., 1] < 110)).sum(axis=0) for f in below]
+    columns = [int(count.argmax()) for count in red]
+    assert columns == sorted(columns)
+    assert columns[-1] - columns[0] > 600

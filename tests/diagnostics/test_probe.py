@@ -1,0 +1,113 @@
+"""Probes: shares and means by hand, and the same frames each time."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pureward.diagnostics.probe import Probes
+from pureward.errors import InputError
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.network import NetworkConfig, ResidualCNN
+from pureward.rewards.view import View
+
+SHAPE = NetworkConfig(height=32, width=32, view=View.off())
+
+
+class Brightness(ResidualCNN):
+    """A network whose output is the first pixel, from −1 (black) to 1 (white)."""
+
+    def __init__(self):
+        super().__init__(SHAPE)
+        self.shift = nn.Parameter(torch.zeros(()))
+
+    def embed(self, frames: Tensor) -> Tensor:
+        return frames[:, 0, 0, 0].float() / 255
+
+    def read_out(self, features: Tensor, generator=None) -> Tensor:
+        return 2 * features - 1 + self.shift
+
+
+def reward(kind: str) -> LearnedReward:
+    members = [] if kind == "imitation" else [Brightness()]
+    spec = RewardSpec(reward=kind, network=SHAPE, members=len(members))
+    net = None if kind == "regression" else Brightness()
+    return LearnedReward(spec, discriminator=net, members=members)
+
+
+def frames(*pixels: int) -> Tensor:
+    made = torch.zeros(len(pixels), 3, 32, 32, dtype=torch.uint8)
+    made[:] = torch.tensor(pixels, dtype=torch.uint8).view(-1, 1, 1, 1)
+    return made
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def test_shares_and_means_of_every_source():
+    probes = Probes({"train": frames(255, 255, 255, 0), "failure": frames(0, 0)})
+    told = probes.measure(reward("gated"), frames(255, 0), frames(255))
+    high, low = sigmoid(1), sigmoid(-1)
+    assert told == pytest.approx(
+        {
+            "success/train": 0.75,
+            "mean/train": (3 * high + low) / 4,
+            "predicted/train": 0.5,
+            "success/failure": 0.0,
+            "mean/failure": low,
+            "predicted/failure": -1.0,
+            "success/replay": 0.5,
+            "mean/replay": 0.5,
+            "predicted/replay": 0.0,
+            "success/solved": 1.0,
+            "mean/solved": high,
+            "predicted/solved": 1.0,
+            "mean/as_trained": (3 * high + low) / 4,
+            "predicted/as_trained": 0.5,
+        },
+        abs=1e-6,
+    )
+
+
+def test_a_reward_is_asked_only_for_the_parts_it_has():
+    probes = Probes({"held_out": frames(255)})
+    assert set(probes.measure(reward("imitation"))) == {"success/held_out", "mean/held_out"}
+    assert set(probes.measure(reward("regression"))) == {"predicted/held_out"}
+
+
+def test_one_half_is_no_success():
+    net = Brightness()
+    net.shift.data.fill_(1.0)  # black is now logit 0, D = ½
+    spec = RewardSpec(reward="imitation", network=SHAPE)
+    told = Probes({"train": frames(0)}).measure(LearnedReward(spec, discriminator=net))
+    assert told["success/train"] == 0.0
+    assert told["mean/train"] == pytest.approx(0.5)
+
+
+def test_sources_without_frames_are_absent():
+    probes = Probes({"train": frames(255), "failure": frames()})
+    assert probes.sizes == {"train": 1}
+    told = probes.measure(reward("imitation"), frames())
+    assert set(told) == {"success/train", "mean/train", "mean/as_trained"}
+    assert Probes({}).measure(reward("imitation")) == {}
+
+
+def test_the_same_frames_are_chosen_each_time():
+    many = frames(*range(200))
+    one, two = (Probes({"train": many}, most=16, seed=3) for _ in range(2))
+    other = Probes({"train": many}, most=16, seed=4)
+    measure = reward("regression")
+    assert one.sizes == {"train": 16}
+    assert one.measure(measure) == two.measure(measure)
+    assert one.measure(measure) != other.measure(measure)
+
+
+@pytest.mark.parametrize(
+    ("sources", "most", "sentence"),
+    [({"held-out": frames(1)}, 8, "unknown sources"), ({}, 0, "most must be at least 1")],
+)
+def test_what_cannot_be_probed_is_refused(sources, most, sentence):
+    with pytest.raises(InputError, match=sentence):
+        Probes(sources, most=most)

@@ -1,0 +1,226 @@
+"""C MuJoCo, MuJoCo Warp and the fused kernel simulate the same worlds."""
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from pureward.envs.sim.engine import SAVED, Limits, load_state, save_state
+from pureward.envs.sim.mujoco_cpu import CpuEngine
+from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.tasks import TASKS
+from pureward.errors import InputError
+
+CPU = torch.device("cpu")
+WALKER = TASKS["walker"]
+MODEL = WALKER.build()
+
+
+def c_engine(worlds: int, task=WALKER) -> CpuEngine:
+    return CpuEngine(task.build(), worlds, substeps=task.substeps)
+
+
+def warp_engine(worlds: int, task=WALKER, **options) -> WarpEngine:
+    options.setdefault("limits", task.limits)
+    return WarpEngine(task.build(), worlds, substeps=task.substeps, device=CPU, **options)
+
+
+def scatter(engine, seed: int = 0) -> None:
+    """Random poses, then some steps, so that many worlds touch the ground and their limits."""
+    generator = torch.Generator().manual_seed(seed)
+    first = WALKER.reset(MODEL, torch.device("cpu"))(engine.worlds, generator)
+    engine.state.qpos.copy_(first["qpos"])
+    engine.refresh()
+    for _ in range(10):
+        act(engine, generator)
+        engine.step()
+
+
+def act(engine, generator) -> None:
+    shape = engine.state.ctrl.shape
+    engine.state.ctrl.copy_(2.0 * torch.rand(shape, generator=generator) - 1.0)
+
+
+def copy_worlds(source, target) -> None:
+    for name in SAVED:
+        getattr(target.state, name).copy_(getattr(source.state, name))
+
+
+def test_c_engine_is_mujoco_itself():
+    engine = c_engine(3)
+    scatter(engine)
+    data = [mujoco.MjData(MODEL) for _ in range(3)]
+    for world, one in enumerate(data):
+        one.time = float(engine.state.time[world])
+        for name in set(SAVED) - {"time"}:
+            getattr(one, name)[...] = getattr(engine.state, name)[world].numpy()
+    engine.step()
+    for world, one in enumerate(data):
+        for _ in range(WALKER.substeps):
+            mujoco.mj_step(MODEL, one)
+        mujoco.mj_step1(MODEL, one)
+        np.testing.assert_array_equal(engine.state.qpos[world], one.qpos)
+        np.testing.assert_array_equal(engine.state.sensordata[world], one.sensordata)
+        np.testing.assert_array_equal(engine.state.xpos[world], one.xpos)
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "mujoco_warp"])
+def test_warp_follows_c_mujoco_for_a_control_step(fused):
+    """Same states, same controls, ten substeps, contacts and limits active.
+
+    Single precision leaves about 1e-6 after ten substeps; a contact that opens or closes a
+    substep apart can leave more, so the bound is on 99 of 100 worlds, with a loose one on all.
+    """
+    worlds = 200 if fused else 40
+    reference, engine = c_engine(worlds), warp_engine(worlds, fused=fused)
+    assert engine.fused is fused
+    scatter(reference)
+    generator = torch.Generator().manual_seed(1)
+    position, velocity = [], []
+    for _ in range(10 if fused else 3):
+        act(reference, generator)
+        copy_worlds(reference, engine)
+        reference.step()
+        engine.step()
+        position.append((engine.state.qpos - reference.state.qpos).abs().amax(1))
+        velocity.append((engine.state.qvel - reference.state.qvel).abs().amax(1))
+    position, velocity = torch.cat(position), torch.cat(velocity)
+    assert position.median() < 1e-6
+    assert position.quantile(0.99) < 2e-5
+    assert velocity.quantile(0.99) < 2e-3
+    assert position.max() < 5e-2
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "mujoco_warp"])
+def test_what_follows_from_the_state_is_current_after_a_step(fused):
+    engine, reference = warp_engine(4, fused=fused), c_engine(4)
+    scatter(engine)
+    copy_worlds(engine, reference)
+    reference.refresh()
+    for name in ("xpos", "xmat", "xquat", "sensordata"):
+        torch.testing.assert_close(
+            getattr(engine.state, name).double(), getattr(reference.state, name), atol=2e-6, rtol=0
+        )
+
+
+@pytest.mark.parametrize("make", [c_engine, warp_engine], ids=["c", "warp"])
+def test_saved_worlds_go_on_as_if_never_stopped(make):
+    engine = make(5)
+    scatter(engine)
+    saved = save_state(engine.state)
+    paths = []
+    for _ in range(2):
+        load_state(engine, saved)
+        generator = torch.Generator().manual_seed(2)
+        for _ in range(5):
+            act(engine, generator)
+            engine.step()
+        paths.append(engine.state.qpos.clone())
+    assert torch.equal(*paths)
+
+
+def test_worlds_do_not_touch_each_other():
+    many, one = c_engine(6), c_engine(1)
+    scatter(many)
+    for name in SAVED:
+        getattr(one.state, name)[0] = getattr(many.state, name)[4]
+    one.refresh()
+    many.step()
+    one.step()
+    torch.testing.assert_close(one.state.qpos[0], many.state.qpos[4], atol=1e-12, rtol=0)
+
+
+def test_full_buffers_are_reported():
+    engine = warp_engine(4, limits=Limits(contacts=1, constraints=4), fused=False)
+    engine.state.qpos[:, 0] = -1.0  # sunk into the ground: every capsule touches
+    engine.refresh()
+    engine.step()
+    complaint = engine.complaint()
+    assert complaint is not None
+    assert "of 4 worlds ran out of" in complaint
+    assert "raise the task's Limits" in complaint
+    assert engine.complaint() is None
+
+
+@pytest.mark.parametrize("make", [c_engine, warp_engine], ids=["c", "warp"])
+def test_bad_numbers_are_reported(make, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning to a log file here
+    engine = make(3)
+    assert engine.complaint() is None
+    engine.state.qpos[1] = float("nan")
+    engine.step()
+    complaint = engine.complaint()
+    assert complaint is not None
+    assert "1 of 3 worlds" in complaint
+
+
+def test_memory_per_world_is_told():
+    assert 1_000 < c_engine(1).bytes_per_world() < 1_000_000
+    assert 1_000 < warp_engine(2).bytes_per_world() < 1_000_000
+
+
+def test_worlds_that_the_memory_does_not_hold_are_told_as_such(monkeypatch):
+    def full(*_, **__):
+        raise ValueError("Could not allocate memory")
+
+    monkeypatch.setattr("pureward.envs.sim.mujoco_cpu.Batch", full)
+    with pytest.raises(MemoryError, match="3 worlds: Could not allocate memory"):
+        c_engine(3)
+
+
+SENSES = """
+<mujoco>
+  <option timestep="0.004"/>
+  <worldbody>
+    <site name="fixed" pos="0 0 0.5"/>
+    <body>
+      <joint name="hinge" axis="0 1 0" damping="0.1"/>
+      <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+      <site name="end" pos="0.3 0 0"/>
+    </body>
+  </worldbody>
+  <tendon><spatial name="wire"><site site="fixed"/><site site="end"/></spatial></tendon>
+  <actuator><motor name="motor" joint="hinge" ctrlrange="-1 1"/></actuator>
+  <sensor>
+    <tendonpos tendon="wire"/><tendonvel tendon="wire"/>
+    <actuatorpos actuator="motor"/><actuatorvel actuator="motor"/>
+    <e_kinetic/>
+  </sensor>
+</mujoco>
+"""
+
+
+def test_no_sensor_lags_behind_the_state():
+    model = mujoco.MjModel.from_xml_string(SENSES)
+    limits = Limits(contacts=1, constraints=4)
+    c = CpuEngine(model, 2, substeps=5)
+    warp = WarpEngine(model, 2, substeps=5, limits=limits, device=CPU)
+    for engine in (c, warp):
+        engine.state.qvel[:, 0] = torch.tensor([1.0, -2.0])
+        engine.step()
+    seen = warp.state.sensordata.double()
+    torch.testing.assert_close(seen, c.state.sensordata, atol=1e-5, rtol=0)
+    for engine in (c, warp):
+        engine.state.qpos.add_(0.3)
+        engine.refresh()
+    seen = warp.state.sensordata.double()
+    torch.testing.assert_close(seen, c.state.sensordata, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "motor", "named"),
+    [
+        ('solver="PGS"', "", "PGS"),
+        ('actuatorgroupdisable="1"', "", "disabled actuators"),
+        ("", 'armature="0.1"', "armature"),
+    ],
+)
+def test_what_warp_does_not_simulate_is_refused_and_left_to_c(option, motor, named):
+    model = mujoco.MjModel.from_xml_string(
+        f"""<mujoco><option {option}/>
+        <worldbody><body><joint name="hinge"/><geom size="0.1"/></body></worldbody>
+        <actuator><motor joint="hinge" ctrlrange="-1 1" {motor}/></actuator></mujoco>"""
+    )
+    CpuEngine(model, 1, substeps=1).step()
+    with pytest.raises(InputError, match=f"{named}.*engine='mujoco'"):
+        WarpEngine(model, 1, substeps=1, limits=WALKER.limits, device=CPU)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewards from logits and predictions, by hand."""
+
+from math import log
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pureward.errors import InputError
+from pureward.rewards.compose import (
+    GATES,
+    ensemble_minimum,
+    gated_reward,
+    imitation_reward,
+    share_level,
+)
+
+LN3 = log(3)
+
+
+def test_imitation_reward_by_hand():
+    # −log(1 − D): D = ½ gives ln 2, D = ¾ gives ln 4, D = ¼ gives ln 4/3.
+    reward = imitation_reward(torch.tensor([0.0, LN3, -LN3]), ceiling=3.0)
+    assert reward.tolist() == pytest.approx([log(2), log(4), log(4 / 3)])
+
+
+def test_imitation_reward_is_stable_and_capped():
+    logits = torch.tensor([-1e4, -30.0, 2.0, 1e4])
+    reward = imitation_reward(logits, ceiling=1.5)
+    assert reward.isfinite().all()
+    assert reward.tolist() == pytest.approx([0.0, 9.357623e-14, 1.5, 1.5])
+    assert imitation_reward(logits.bfloat16(), ceiling=1.5).dtype == torch.float32
+
+
+def test_hard_gate_by_hand():
+    logits = torch.tensor([0.1, -0.1, 0.0, 5.0])  # D = ½ exactly does not pass
+    predicted = torch.tensor([0.7, 0.7, 0.7, 0.2])
+    assert gated_reward(logits, predicted).tolist() == pytest.approx([0.7, 0.0, 0.0, 0.2])
+
+
+def test_soft_gate_by_hand():
+    logits, predicted = torch.tensor([LN3, -LN3]), torch.tensor([0.8, 0.4])
+    assert gated_reward(logits, predicted, gate="soft").tolist() == pytest.approx([0.6, 0.1])
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_rewards_of_coarse_numbers_are_float32(gate):
+    logits, predicted = torch.tensor([1.3, -0.7]).bfloat16(), torch.tensor([0.3, 0.9]).bfloat16()
+    paid = gated_reward(logits, predicted, gate=gate)
+    assert paid.dtype == torch.float32
+    assert torch.equal(paid, gated_reward(logits.float(), predicted.float(), gate=gate))
+
+
+def test_share_gate_by_hand():
+    logits, predicted = torch.tensor([3.0, 5.0, 4.0, 1.0, 2.0]), torch.ones(5)
+    level = share_level(logits, torch.tensor(0.4))
+    assert level == 3.0  # ranked 1 2 3 4 5, of which two fifths are above it
+    paid = gated_reward(logits - level, predicted)
+    assert paid.tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_soft_share_gate_by_hand():
+    logits, predicted = 7.0 + torch.tensor([LN3, 0.0, -LN3]), torch.tensor([0.8, 0.8, 0.4])
+    level = share_level(logits, torch.tensor(0.5))
+    assert level == 7.0
+    paid = gated_reward(logits - level, predicted, gate="soft")
+    assert paid.tolist() == pytest.approx([0.6, 0.4, 0.1])
+
+
+@given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.floats(-50.0, 50.0))
+def test_a_share_gate_opens_on_that_share_wherever_the_logits_lie(seed, share, shift):
+    logits = torch.randn(1000, generator=torch.Generator().manual_seed(seed)) + shift
+    level = share_level(logits, torch.tensor(share))
+    assert (logits > level).float().mean() == pytest.approx(share, abs=0.002)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_closing_the_gate_never_pays(gate):
+    """With negative rewards too, an untrusted state is worth no more than a trusted one."""
+    predicted = torch.tensor([-2.0, -1.0, -0.5, 0.0, 1.0])
+    shut = gated_reward(torch.full((5,), -9.0), predicted, lowest=-1.0, gate=gate)
+    open_ = gated_reward(torch.full((5,), 9.0), predicted, lowest=-1.0, gate=gate)
+    assert (open_ >= shut).all()
+    assert (shut >= 0).all()
+    if gate == "hard":
+        assert open_.tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
+
+
+def test_a_prediction_that_is_not_a_number_cannot_pass_a_shut_gate():
+    out = gated_reward(torch.tensor([-1.0, -1.0]), torch.tensor([float("nan"), float("inf")]))
+    assert out.tolist() == [0.0, 0.0]
+
+
+def test_minimum_of_an_ensemble():
+    predictions = torch.tensor([[1.0, 5.0, 3.0], [2.0, 4.0, 3.5]])
+    assert ensemble_minimum(predictions).tolist() == [1.0, 4.0, 3.0]
+
+
+@pytest.mark.parametrize("ceiling", [0.0, -1.0, float("inf"), float("nan")])
+def test_bad_ceiling(ceiling):
+    with pytest.raises(InputError, match="ceiling must be positive and finite"):
+        imitation_reward(torch.zeros(2), ceiling=ceiling)
+
+
+def test_bad_gate_and_lowest():
+    with pytest.raises(InputError, match="unknown gate 'half'"):
+        gated_reward(torch.zeros(2), torch.zeros(2), gate="half")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"lowest must be finite and at most 0, got 0\.5"):
+        gated_reward(torch.zeros(2), torch.zeros(2), lowest=0.5)

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""η while a policy learns: warm start, smoothing, bounds, interval, warning, refusals."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pureward.errors import InputError
+from pureward.rewards.priors.estimated import ESTIMATORS, EstimatedPrior
+from pureward.rewards.priors.prior import Evidence, parse_prior
+
+FRAMES = 40
+
+
+def scores(successes: int, failures: int, *, apart: float = 6.0, seed: int = 0):
+    """Logits of whole episodes: successes around +apart/2, failures around −apart/2."""
+    rng = torch.Generator().manual_seed(seed)
+    centres = torch.tensor([apart / 2] * successes + [-apart / 2] * failures)
+    logits = centres.repeat_interleave(FRAMES)
+    logits = logits + torch.randn(len(logits), generator=rng)
+    return logits, torch.arange(successes + failures).repeat_interleave(FRAMES)
+
+
+def evidence(successes: int, failures: int, *, held_out: int = 40, **rest) -> Evidence:
+    p, p_episodes = scores(held_out, 0, seed=1, **rest)
+    u, u_episodes = scores(successes, failures, seed=2, **rest)
+    return Evidence(
+        held_out_positive_logits=p,
+        held_out_episodes=p_episodes,
+        unlabeled_logits=u,
+        unlabeled_episodes=u_episodes,
+    )
+
+
+def latest(prior: EstimatedPrior):
+    assert prior.latest is not None
+    return prior.latest
+
+
+def test_moves_half_way_to_every_estimate_and_answers_without_scores():
+    prior = EstimatedPrior("bbe")
+    assert prior.needs_scores
+    assert prior(Evidence(progress=0.3)) == 0.1
+    assert prior.latest is None
+    first = prior(evidence(20, 80))
+    value = latest(prior).value
+    assert value == pytest.approx(0.2, abs=0.02)
+    assert first == latest(prior).smoothed == pytest.approx(0.05 + value / 2)
+    second = prior(evidence(20, 80))
+    assert second == pytest.approx(first / 2 + value / 2)
+    assert prior(Evidence(progress=0.9)) == second
+
+
+def test_interval_holds_the_truth_and_narrows_with_trajectories():
+    widths = []
+    for times in (1, 9):
+        prior = EstimatedPrior("bbe")
+        prior(evidence(8 * times, 12 * times, held_out=20 * times))
+        _, low, high, *_ = latest(prior)
+        assert low < 0.4 < high
+        widths.append(high - low)
+    assert widths[1] < 0.5 * widths[0]
+
+
+def test_holds_its_floor_until_the_discriminator_sees_a_difference():
+    prior = EstimatedPrior("bbe", floor=0.02)
+    assert prior(evidence(50, 50, apart=0.2)) == 0.02
+    assert latest(prior).auc < 0.6
+    assert prior(evidence(20, 80)) > 0.1
+    # Once begun it goes on: a policy as good as the demonstrations is no reason to stop.
+    before = prior.value
+    assert prior(evidence(100, 0)) == pytest.approx(before / 2 + latest(prior).value / 2)
+    assert latest(prior).auc < 0.6
+
+
+def test_floor_is_held_with_a_warning():
+    prior = EstimatedPrior("bbe", floor=0.15)
+    for _ in range(6):
+        eta = prior(evidence(0, 100, apart=12.0))
+    assert eta == 0.15
+    assert latest(prior).value == 0.0
+    assert latest(prior).auc > 0.99
+    assert "cannot tell which, so η is held at 0.15 or above" in latest(prior).warning
+    prior(evidence(30, 70, apart=12.0))
+    assert latest(prior).warning == ""
+
+
+def test_a_few_successes_are_no_reason_to_warn():
+    """Six in a hundred: the two are told apart at 0.97, and for a good reason."""
+    prior = EstimatedPrior("bbe")
+    prior(evidence(6, 94, apart=12.0))
+    assert latest(prior).auc == pytest.approx(0.97, abs=0.005)
+    assert latest(prior).value == pytest.approx(0.06, abs=0.005)
+    assert latest(prior).warning == ""
+
+
+def test_an_agent_that_succeeds_half_the_time_is_told_apart_well_enough():
+    prior = EstimatedPrior("bbe")
+    assert prior(evidence(50, 50, apart=12.0)) == pytest.approx(0.3, abs=0.02)
+    assert latest(prior).auc == pytest.approx(0.75, abs=0.01)
+
+
+def test_acc_waits_while_failures_look_like_successes():
+    """Positives and failures at +3, the agent at −3: told apart, and nothing is learned of η."""
+    failures, episodes = scores(20, 0, seed=3)
+    seen = replace(evidence(0, 100), failure_logits=failures, failure_episodes=episodes)
+    prior = EstimatedPrior("acc")
+    assert prior(seen) == 0.1
+    assert latest(prior).auc > 0.99
+    known, episodes = scores(0, 20, seed=3)
+    seen = replace(evidence(60, 40), failure_logits=known, failure_episodes=episodes)
+    assert prior(seen) == pytest.approx((0.1 + 0.6) / 2, abs=0.02)
+
+
+def test_ceiling_is_held():
+    prior = EstimatedPrior("bbe", ceiling=0.7)
+    prior(evidence(20, 80))
+    for _ in range(6):
+        eta = prior(evidence(100, 0))
+    assert eta == 0.7
+
+
+def test_same_evidence_same_interval():
+    a, b = EstimatedPrior("bbe", seed=3), EstimatedPrior("bbe", seed=3)
+    a(evidence(5, 15))
+    b(evidence(5, 15))
+    assert latest(a) == latest(b)
+
+
+def test_a_resumed_prior_goes_on_where_it_was():
+    prior, again = EstimatedPrior("bbe"), EstimatedPrior("bbe")
+    prior(evidence(20, 80))
+    again.load_state_dict(json.loads(json.dumps(prior.state_dict())))
+    assert again(evidence(60, 40)) == prior(evidence(60, 40))
+
+
+@pytest.mark.parametrize("state", [{}, {"value": "x", "begun": True}, {"value": None, "begun": 1}])
+def test_a_foreign_state_is_refused(state):
+    with pytest.raises(InputError, match="state holds value and begun"):
+        EstimatedPrior("bbe").load_state_dict(state)
+
+
+def test_a_state_rounded_to_float32_is_at_its_bound_still():
+    prior = EstimatedPrior("bbe", floor=0.7)
+    prior.load_state_dict({"value": torch.tensor(0.7).item(), "begun": True})
+    assert prior.value == 0.7
+
+
+def test_a_state_outside_the_bounds_is_refused():
+    with pytest.raises(InputError, match="got nan"):
+        EstimatedPrior("bbe").load_state_dict({"value": float("nan"), "begun": True})
+    with pytest.raises(InputError, match=r"must lie in \[0.1, 0.95\], got 0.99"):
+        EstimatedPrior("bbe").load_state_dict({"value": 0.99, "begun": True})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
+@pytest.mark.parametrize("estimator", ["bbe", "vpu"])
+def test_the_host_waits_for_the_device_once(estimator):
+    """Everything up to the one read of the result runs where a wait is an error."""
+    known = evidence(20, 80)
+    on_device = Evidence(
+        **{name: part.cuda() for name, part in vars(known).items() if torch.is_tensor(part)}
+    )
+    prior = EstimatedPrior(estimator)
+    prior(on_device)  # compiles and allocates
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        samples = prior._samples(on_device)
+        ESTIMATORS[estimator](*samples)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    expected = EstimatedPrior(estimator)
+    expected(known)
+    assert latest(prior).value == pytest.approx(latest(expected).value, abs=1e-6)
+
+
+# The other estimators behind the same seam.
+
+
+def test_vpu_by_hand():
+    """Φ on held-out positives is 0.8, so U's mean of (0.8 + 0.4 + 0 + 0)/4 is 0.375 of it."""
+    logit = torch.logit
+    p = logit(torch.full((10,), 0.8, dtype=torch.float64))
+    u = logit(torch.tensor([0.8, 0.4, 1e-12, 1e-12] * 5, dtype=torch.float64))
+    prior = EstimatedPrior("vpu")
+    prior(
+        Evidence(
+            held_out_positive_logits=p,
+            held_out_episodes=torch.arange(10),
+            unlabeled_logits=u,
+            unlabeled_episodes=torch.arange(20),
+        )
+    )
+    assert latest(prior).value == pytest.approx(0.375)
+
+
+def test_acc_by_hand():
+    """Means of D are 0.9 on P, 0.3 on N and 0.5 on U: (0.5 − 0.3)/(0.9 − 0.3) = 1/3."""
+    p, n, u = (torch.logit(torch.full((6,), d, dtype=torch.float64)) for d in (0.9, 0.3, 0.5))
+    episodes = torch.arange(6)
+    prior = EstimatedPrior("acc")
+    prior(
+        Evidence(
+            held_out_positive_logits=p,
+            held_out_episodes=episodes,
+            unlabeled_logits=u,
+            unlabeled_episodes=episodes,
+            failure_logits=n,
+            failure_episodes=episodes,
+        )
+    )
+    assert latest(prior).value == pytest.approx(1 / 3)
+    before = prior.value
+    worse = Evidence(
+        held_out_positive_logits=n,  # ranked below the failures: says nothing of η
+        held_out_episodes=episodes,
+        unlabeled_logits=u,
+        unlabeled_episodes=episodes,
+        failure_logits=p,
+        failure_episodes=episodes,
+    )
+    assert prior(worse) == before
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("successes", "held_out", "sentence"),
+    [
+        (20, 4, "at least 5 held-out positive episodes, got 4"),
+        (1, 20, "at least 5 unlabeled episodes, got 2"),
+    ],
+)
+def test_too_few_trajectories_are_refused(successes, held_out, sentence):
+    with pytest.raises(InputError, match=sentence):
+        EstimatedPrior("bbe")(evidence(successes, 1, held_out=held_out))
+
+
+def test_missing_scores_are_named():
+    p, episodes = scores(6, 0)
+    known = {"held_out_positive_logits": p, "held_out_episodes": episodes}
+    with pytest.raises(InputError, match="an estimate by bbe needs unlabeled_logits and unlab"):
+        EstimatedPrior("bbe")(Evidence(**known))
+    both = known | {"unlabeled_logits": p, "unlabeled_episodes": episodes}
+    with pytest.raises(InputError, match="an estimate by acc needs failure_logits and failure"):
+        EstimatedPrior("acc")(Evidence(**both))
+
+
+SCORES = {
+    "held_out_positive_logits": "held-out positive logits",
+    "unlabeled_logits": "unlabeled logits",
+    "failure_logits": "failure logits",
+}
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [(e, n) for e in ESTIMATORS for n in SCORES if e == "acc" or n != "failure_logits"],
+)
+def test_scores_that_are_no_numbers_are_no_evidence(estimator, name, bad):
+    failures, numbers = scores(0, 10, seed=3)
+    known = replace(evidence(20, 80), failure_logits=failures, failure_episodes=numbers)
+    spoiled = getattr(known, name).clone()
+    spoiled[7] = bad
+    prior = EstimatedPrior(estimator)
+    with pytest.raises(InputError, match=f"{SCORES[name]} must be finite, got NaN or infinity"):
+        prior(replace(known, **{name: spoiled}))
+    assert (prior.value, prior.begun, prior.latest) == (0.1, False, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        (
+            "unlabeled_episodes",
+            torch.Tensor.float,
+            "of unlabeled logits must be whole numbers, got",
+        ),
+        ("held_out_positive_logits", torch.Tensor.numpy, "must be a tensor, .* got ndarray; wrap"),
+        ("held_out_episodes", torch.Tensor.tolist, "held_out_episodes must be a tensor.* got list"),
+        ("unlabeled_logits", torch.Tensor.tolist, "unlabeled_logits must be a tensor.* got list"),
+    ],
+)
+def test_evidence_of_another_kind_is_refused(name, change, sentence):
+    known = evidence(20, 80)
+    with pytest.raises(InputError, match=sentence):
+        EstimatedPrior("bbe")(replace(known, **{name: change(getattr(known, name))}))
+
+
+def test_episodes_may_be_any_whole_numbers():
+    known, prior, other = evidence(20, 80), EstimatedPrior("bbe"), EstimatedPrior("bbe")
+    assert known.held_out_episodes is not None
+    assert prior(known) == other(replace(known, held_out_episodes=known.held_out_episodes.int()))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"estimator": "km2"}, "unknown estimator 'km2'; choose from bbe, vpu, acc"),
+        ({"floor": 0.0}, "0 < floor ≤ ceiling < 1"),
+        ({"floor": 0.96}, "0 < floor ≤ ceiling < 1"),
+        ({"ceiling": 1.0}, "0 < floor ≤ ceiling < 1"),
+        ({"smoothing": 0.0}, "smoothing must lie in"),
+        ({"resamples": 1}, "resamples be at least 2"),
+    ],
+)
+def test_bad_settings_are_refused(change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        EstimatedPrior(**change)
+
+
+def test_written_forms():
+    for text in ("bbe", "acc", "vpu"):
+        prior = parse_prior(text)
+        assert isinstance(prior, EstimatedPrior)
+        assert (prior.estimator, prior.floor, prior.ceiling, prior.value) == (text, 0.1, 0.95, 0.1)
+    bounded = parse_prior("bbe:0.3:0.8")
+    assert isinstance(bounded, EstimatedPrior)
+    assert (bounded.floor, bounded.ceiling, bounded.value) == (0.3, 0.8, 0.3)
+    for text in ("bbe:0.3", "bbe:0.1:0.5:0.9", "vpu:0.1:0.9", "acc:a:b"):
+        with pytest.raises(InputError, match="a prior is written"):
+            parse_prior(text)
+    with pytest.raises(InputError, match="0 < floor ≤ ceiling"):
+        parse_prior("bbe:0.8:0.3")

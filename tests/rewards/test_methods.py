@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of methods says what the paper says."""
+
+import pytest
+
+from pureward.errors import InputError
+from pureward.rewards.methods import METHODS, choose, method_named
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.priors.estimated import EstimatedPrior
+from pureward.rewards.priors.prior import FixedPrior, LinearPrior
+from pureward.rewards.risks.failures import nnpnu
+from pureward.rewards.risks.pu import nnpu, pn, upu
+from pureward.rewards.risks.variational import vpu
+from pureward.rewards.view import View
+
+
+def test_the_ten_methods():
+    assert {name: (m.reward, m.risk, m.positives) for name, m in METHODS.items()} == {
+        "truth": ("truth", None, None),
+        "gail-noreg": ("imitation", pn, "demonstrations"),
+        "gail": ("imitation", pn, "demonstrations"),
+        "pugail": ("imitation", upu, "demonstrations"),
+        "nn-pugail": ("imitation", nnpu, "demonstrations"),
+        "prl": ("regression", None, "annotations"),
+        "prl-ensemble": ("regression", None, "annotations"),
+        "pnrl": ("gated", pn, "annotations"),
+        "purl": ("gated", upu, "annotations"),
+        "nn-purl": ("gated", nnpu, "annotations"),
+    }
+
+
+def test_pn_methods_weigh_both_sides_alike_and_pu_methods_leave_the_prior_open():
+    priors = {name: m.prior for name, m in METHODS.items() if m.has_discriminator}
+    assert {n for n, p in priors.items() if p == 0.5} == {"gail-noreg", "gail", "pnrl"}
+    assert {n for n, p in priors.items() if p is None} == {"pugail", "nn-pugail", "purl", "nn-purl"}
+
+
+def test_only_noreg_is_unregularised():
+    assert [name for name, m in METHODS.items() if not m.regularised] == ["gail-noreg"]
+    assert METHODS["gail-noreg"].network(NetworkConfig()).view == View.off()
+    assert METHODS["gail-noreg"].network(NetworkConfig()).dropout == 0
+    assert METHODS["gail"].network(NetworkConfig()).view == View()
+    assert METHODS["gail"].network(NetworkConfig()).dropout == 0.5
+
+
+def test_needs():
+    for name, method in METHODS.items():
+        assert method.needs_demonstrations == ("gail" in name)
+        assert method.needs_annotations == (name[-2:] == "rl" or name == "prl-ensemble")
+        assert method.has_reward_model == method.needs_annotations
+        assert method.summary
+    assert METHODS["prl-ensemble"].members > 1
+
+
+def test_unknown_name_lists_the_choices():
+    with pytest.raises(InputError, match="unknown method 'bail'; choose from truth, gail-noreg"):
+        method_named("bail")
+    assert method_named("nn-purl") is METHODS["nn-purl"]
+
+
+# Options of a run.
+
+PU = ["pugail", "nn-pugail", "purl", "nn-purl"]
+
+
+@pytest.mark.parametrize("name", PU)
+def test_every_pu_method_takes_every_prior(name):
+    own = METHODS[name].risk
+    assert choose(name) == (own, FixedPrior(value=0.5))
+    assert choose(name, prior="0.3") == (own, FixedPrior(value=0.3))
+    assert choose(name, prior=0.3) == (own, FixedPrior(value=0.3))
+    assert choose(name, prior="linear:0.1:0.7") == (own, LinearPrior(start=0.1, end=0.7))
+    risk, prior = choose(name, prior="bbe")
+    assert risk is own
+    assert isinstance(prior, EstimatedPrior)
+    assert choose(name, prior="vpu").risk is vpu
+    assert not choose(name, prior="bbe").takes_failures
+
+
+@pytest.mark.parametrize("name", ["nn-pugail", "nn-purl"])
+def test_known_failures_change_the_risk(name):
+    for prior in (None, "0.3", "bbe", "acc"):
+        choice = choose(name, prior=prior, failures=True)
+        assert choice.risk is nnpnu
+        assert choice.takes_failures
+
+
+def test_methods_without_options_keep_theirs():
+    assert choose("truth") == choose("prl") == (None, None)
+    assert choose("gail") == (pn, FixedPrior(value=0.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("gail", {"prior": "vpu"}, "gail takes all agent frames as failures, so the prior vpu"),
+        ("pnrl", {"prior": "0.3"}, "pnrl takes all agent frames as failures"),
+        ("gail", {"prior": 0.3}, "so the prior 0.3 would have no effect"),
+        ("nn-pugail", {"prior": 1}, r"must lie inside \(0, 1\), got 1"),
+        ("gail", {"failures": True}, "known failures would have no effect"),
+        ("prl", {"prior": "bbe"}, "prl has no discriminator, so the prior bbe would have no"),
+        ("truth", {"failures": True}, "truth has no discriminator"),
+        ("nn-pugail", {"prior": "acc"}, "acc is estimated from known failures, got none"),
+        ("nn-pugail", {"prior": "vpu", "failures": True}, "vpu learns from positives and unlab"),
+        ("pugail", {"failures": True}, "need a non-negative method, got pugail; choose nn-pugail"),
+        ("nn-pugail", {"prior": "half"}, "a prior is written"),
+        ("bail", {}, "unknown method 'bail'"),
+    ],
+)
+def test_contradictions_are_refused(name, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        choose(name, **options)

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Saved rewards come back the same, and nothing else comes in."""
+
+import io
+import json
+import os
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pureward.errors import InputError
+from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.network import NetworkConfig, ResidualCNN, seeded_network
+from pureward.rewards.regression import RewardModel, RewardModelConfig
+from pureward.rewards.saved import load_reward, save_reward
+from pureward.rewards.view import View
+
+CPU = torch.device("cpu")
+
+
+def a_reward(network: NetworkConfig, kind: str, **changes) -> LearnedReward:
+    members = 0 if kind == "imitation" else 2
+    spec = RewardSpec(reward=kind, network=network, members=members, **changes)  # type: ignore
+    made = [seeded_network(network, seed, CPU) for seed in range(3)]
+    return LearnedReward(
+        spec,
+        discriminator=made[0] if spec.has_discriminator else None,
+        members=made[1 : 1 + members],
+    )
+
+
+@pytest.fixture
+def saved(tmp_path, small_network) -> Path:
+    save_reward(a_reward(small_network, "imitation"), tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
+def test_a_saved_reward_comes_back_the_same(kind, tmp_path, small_network, scenes):
+    reward = a_reward(small_network, kind, ceiling=2.0, lowest=-0.5, gate="soft")
+    save_reward(reward, tmp_path / "reward")
+    loaded = load_reward(tmp_path, batch_size=3)  # a run directory; batches inside
+    frames = scenes(8, 0)[0]
+    values = loaded(frames)
+    assert values.shape == (8,)
+    assert values.dtype == torch.float32
+    assert not values.requires_grad
+    torch.testing.assert_close(values, reward(frames), atol=1e-6, rtol=0)
+    assert loaded.spec == reward.spec
+    assert loaded(frames[:0]).shape == (0,)
+    assert sorted(p.name for p in (tmp_path / "reward").iterdir()) == [
+        "reward.json",
+        "reward.safetensors",
+    ]
+
+
+def test_the_level_of_a_gate_is_saved(tmp_path, small_network, scenes):
+    reward = a_reward(small_network, "gated")
+    frames = scenes(8, 0)[0]
+    for _ in range(80):
+        reward.follow(frames, torch.tensor(0.5))
+    assert (reward(frames) > 0).sum() <= 4
+    save_reward(reward, tmp_path)
+    loaded = load_reward(tmp_path)
+    assert loaded.level == reward.level != 0
+    torch.testing.assert_close(loaded(frames), reward(frames), atol=1e-6, rtol=0)
+
+
+def test_a_level_goes_a_tenth_of_the_way_and_rewards_count_from_it(small_network, scenes):
+    reward = a_reward(small_network, "gated", gate="soft", lowest=-5.0)
+    frames = scenes(9, 0)[0]
+    logits = reward.success_logits(frames)
+    reward.level.fill_(2.0)
+    reward.follow(frames, torch.tensor(0.5))
+    assert float(reward.level) == pytest.approx(1.8 + 0.1 * float(logits.median()), abs=1e-6)
+    torch.testing.assert_close(reward.trust(frames), logits - reward.level)
+    paid = (logits - reward.level).sigmoid() * (reward.predicted(frames) + 5.0)
+    assert paid.min() > 0
+    torch.testing.assert_close(reward(frames), paid)
+
+
+def test_scores_stay_comparable_while_all_logits_drift(small_network, scenes):
+    reward, frames, half = a_reward(small_network, "gated"), scenes(8, 0)[0], 0.5
+    for _ in range(200):
+        reward.follow(frames, torch.tensor(half))
+    before = reward.scores(frames)
+    assert reward.discriminator is not None
+    with torch.no_grad():
+        reward.discriminator.head.bias += 5.0
+    for _ in range(200):
+        reward.follow(frames, torch.tensor(half))
+    torch.testing.assert_close(reward.scores(frames), before, atol=1e-4, rtol=0)
+    torch.testing.assert_close(reward.trust(frames), before[0], atol=1e-4, rtol=0)
+
+
+def test_parts_of_a_gated_reward(small_network, scenes):
+    reward = a_reward(small_network, "gated")
+    frames = scenes(6, 0)[0]
+    trusted = reward.success_logits(frames) > 0
+    expected = torch.where(trusted, reward.predicted(frames).clamp(min=0), 0.0)
+    torch.testing.assert_close(reward(frames), expected)
+    with pytest.raises(InputError, match="no reward model"):
+        a_reward(small_network, "imitation").predicted(frames)
+    with pytest.raises(InputError, match="no discriminator"):
+        a_reward(small_network, "regression").success_logits(frames)
+
+
+def test_a_live_reward_follows_its_network(small_network, scenes):
+    reward = a_reward(small_network, "imitation")
+    frames = scenes(2, 0)[0]
+    before = reward(frames)
+    assert reward.discriminator is not None
+    with torch.no_grad():
+        reward.discriminator.head.bias.add_(1.0)
+    assert (reward(frames) > before).all()
+
+
+@pytest.mark.parametrize("keep", [0, 3, 8, 100, -1])
+def test_truncated_weights_are_refused(saved, keep):
+    weights = saved / "reward.safetensors"
+    weights.write_bytes(weights.read_bytes()[:keep])
+    with pytest.raises(InputError, match="cut short or damaged"):
+        load_reward(saved)
+
+
+class Bomb:
+    """Pickles to a call that leaves a mark."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return (Path.touch, (self.mark,))
+
+
+@pytest.mark.parametrize("how", ["pickle", "torch.save"])
+def test_a_pickle_in_disguise_is_refused_and_never_run(saved, tmp_path, how):
+    mark = tmp_path / "ran"
+    bomb = {"head.weight": Bomb(mark)}
+    if how == "pickle":
+        content = pickle.dumps(bomb)
+    else:
+        buffer = io.BytesIO()
+        torch.save(bomb, buffer)
+        content = buffer.getvalue()
+    (saved / "reward.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match="pickle or zip archive; pureward never unpickles"):
+        load_reward(saved)
+    assert not mark.exists()
+
+
+def test_a_pickle_as_config_is_refused(saved):
+    (saved / "reward.json").write_bytes(pickle.dumps({"format": "pureward-reward"}))
+    with pytest.raises(InputError, match="must be JSON"):
+        load_reward(saved)
+
+
+def edited(folder: Path, **changes) -> Path:
+    path = folder / "reward.json"
+    config = json.loads(path.read_text())
+    for key, value in changes.items():
+        if value is None:
+            del config[key]
+        else:
+            config[key] = value
+    path.write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"version": 3}, "format version 3, this pureward reads 2"),
+        ({"version": "1"}, "format version '1'"),
+        ({"version": None}, "format version None"),
+        ({"format": "other"}, "must say format 'pureward-reward'"),
+        ({"extra": 1}, "must have the keys"),
+        ({"gate": None}, "must have the keys"),
+        ({"gate": "ajar"}, "unknown gate 'ajar'"),
+        ({"reward": "truth"}, "unknown reward 'truth'"),
+        ({"ceiling": "3"}, "unusable ceiling: '3'"),
+        ({"ceiling": -1.0}, "ceiling must be positive"),
+        ({"ceiling": 10**400}, "ceiling must be positive and finite, got 1000"),
+        ({"ceiling": 1e300}, r"ceiling must be positive and finite, got 1e\+300"),
+        ({"lowest": -(10**400)}, "lowest must be finite and at most 0, got -1000"),
+        ({"level": float("nan")}, "level must be finite, got nan"),
+        ({"level": float("inf")}, "level must be finite, got inf"),
+        ({"level": 10**400}, "level must be finite, got 1000"),
+        ({"members": True}, "unusable members: True"),
+        ({"members": 3}, "imitation rewards need no reward models, got 3"),
+        ({"network": [1]}, r"must describe its network, got \[1\]"),
+    ],
+)
+def test_a_foreign_config_is_refused(saved, change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        load_reward(edited(saved, **change))
+
+
+def test_a_config_for_another_shape_is_refused_without_allocating_it(saved):
+    network = json.loads((saved / "reward.json").read_text())["network"]
+    huge = network | {"stage_channels": [1024] * 5, "stage_blocks": 64}
+    with pytest.raises(InputError, match="should have shape"):
+        load_reward(edited(saved, network=huge))
+    with pytest.raises(InputError, match="frame height must be a multiple"):
+        load_reward(edited(saved, network=network | {"height": 33}))
+    with pytest.raises(InputError, match="unusable stage_channels"):
+        load_reward(edited(saved, network=network | {"stage_channels": ["8"]}))
+
+
+def test_foreign_tensors_are_refused(saved):
+    path = saved / "reward.safetensors"
+    weights = load_file(path)
+    name = "discriminator.head.weight"
+    wrong = {
+        "should have shape": {**weights, name: weights[name][:, :-1].contiguous()},
+        "has None": {k: v for k, v in weights.items() if k != name},
+        "should have shape None": {**weights, "more": torch.zeros(1)},
+        "finite float32": {**weights, name: weights[name].half()},
+        "must hold finite": {**weights, name: weights[name] * float("nan")},
+    }
+    for sentence, tensors in wrong.items():
+        save_file(tensors, path)
+        with pytest.raises(InputError, match=sentence):
+            load_reward(saved)
+
+
+def test_missing_files_are_named(saved, tmp_path):
+    (saved / "reward.safetensors").unlink()
+    with pytest.raises(InputError, match=r"reward\.safetensors is missing"):
+        load_reward(saved)
+    with pytest.raises(InputError, match=r"a saved reward is a folder with reward\.json"):
+        load_reward(tmp_path / "nowhere")
+
+
+def test_an_oversized_config_is_refused_unread(saved):
+    (saved / "reward.json").write_text(" " * 70_000)
+    with pytest.raises(InputError, match="at most 65,536 bytes"):
+        load_reward(saved)
+
+
+def test_frames_of_another_shape_are_refused(saved):
+    with pytest.raises(InputError, match="frames must have shape"):
+        load_reward(saved)(torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
+
+
+def test_frames_that_are_no_tensor_are_refused(saved):
+    with pytest.raises(InputError, match="frames must be a tensor .* got ndarray"):
+        load_reward(saved)(np.zeros((2, 3, 64, 64), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
+def test_frames_that_are_not_as_stored_are_refused(kind, small_network, scenes):
+    reward, frames = a_reward(small_network, kind), scenes(4, 0)[0]
+    asked = [reward, reward.scores]
+    asked += [] if reward.discriminator is None else [reward.success_logits, reward.trust]
+    asked += [reward.predicted] if reward.members else []
+    for ask in asked:
+        for wrong, dtype in ((frames / 255, "float32"), (frames.half(), "float16")):
+            with pytest.raises(InputError, match=f"must be uint8 from 0 to 255, got {dtype}; pass"):
+                ask(wrong)
+
+
+@pytest.mark.parametrize("device", ["tpu", "auto", "cuda:99"])
+def test_a_device_that_is_not_here_is_refused(saved, device):
+    with pytest.raises(InputError, match=f"device '{device}' cannot compute here"):
+        load_reward(saved, device=device)
+
+
+def test_parts_must_fit_the_specification(small_network):
+    spec = RewardSpec(reward="imitation", network=small_network)
+    with pytest.raises(InputError, match="takes 1 discriminators and 0 reward models, got 0 and 0"):
+        LearnedReward(spec, discriminator=None)
+    with pytest.raises(InputError, match="gated rewards need 1 to 64 reward models, got 0"):
+        replace(spec, reward="gated")
+    with pytest.raises(InputError, match="takes 0 discriminators and 1 reward models, got 1 and 1"):
+        LearnedReward(
+            RewardSpec(reward="regression", network=small_network, members=1),
+            discriminator=ResidualCNN(small_network),
+            members=[ResidualCNN(small_network)],
+        )
+
+
+def test_every_part_must_be_the_network_of_the_specification(small_network):
+    other = replace(small_network, dropout=0.25)
+    spec = RewardSpec(reward="gated", network=small_network, members=2)
+    good = [ResidualCNN(small_network) for _ in range(2)]
+    sentence = r"as its specification says, .*dropout=0.5, .*, got .*dropout=0.25, .*; build both"
+    with pytest.raises(InputError, match=sentence):
+        LearnedReward(spec, discriminator=ResidualCNN(other), members=good)
+    with pytest.raises(InputError, match=sentence):
+        LearnedReward(spec, discriminator=good[0], members=[good[0], ResidualCNN(other)])
+
+
+def test_what_holds_networks_is_not_one(small_network):
+    whole = Discriminator(DiscriminatorConfig(network=small_network))
+    spec = RewardSpec(reward="imitation", network=small_network)
+    with pytest.raises(
+        InputError, match=r"networks, got Discriminator; pass Discriminator\.network"
+    ):
+        LearnedReward(spec, discriminator=whole)  # type: ignore[arg-type]
+    spec = RewardSpec(reward="regression", network=small_network, members=1)
+    for wrong in (RewardModel(RewardModelConfig(network=small_network)), whole.network):
+        with pytest.raises(InputError, match=r"members must be a list of .* RewardModel\.networks"):
+            LearnedReward(spec, discriminator=None, members=wrong)  # type: ignore[arg-type]
+
+
+KEPT = sorted((Path(__file__).parents[2] / "results/paper").glob("**/reward/reward.json"))
+
+
+@pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
+def test_rewards_of_version_1_are_read_as_they_paid(kind):
+    ours = [path for path in KEPT if json.loads(path.read_text())["reward"] == kind]
+    assert ours
+    with pytest.warns(UserWarning, match="paid for frames at another scale than it learned from"):
+        reward = load_reward(ours[0].parent)
+    network = reward.spec.network
+    assert network.view == View.off()
+    frames = torch.zeros(1, network.frame_channels, network.height, network.width).byte()
+    assert reward(frames).isfinite().all()
+
+
+@pytest.mark.parametrize("folder", [None, 7, ["reward"]])
+def test_what_names_no_folder_is_refused(folder):
+    with pytest.raises(InputError, match="a saved reward is named by its folder, got"):
+        load_reward(folder)
+
+
+@pytest.mark.parametrize("name", ["reward.json", "reward.safetensors"])
+def test_a_fifo_is_not_waited_for_and_a_link_not_followed(saved, tmp_path, name):
+    path = saved / name
+    kept = path.rename(saved / "elsewhere")
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=name):
+        load_reward(saved)
+    path.unlink()
+    path.symlink_to(kept)
+    with pytest.raises(InputError, match=f"{name} must be a regular file"):
+        load_reward(saved)

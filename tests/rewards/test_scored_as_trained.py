@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames are scored at the scale they were learned at."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pureward.diagnostics.probe import Probes
+from pureward.diagnostics.verdict import Facts, judge
+from pureward.diagnostics.verdict.limits import MISMATCH
+from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.regression import RewardModel, RewardModelConfig
+from pureward.rewards.view import View
+
+VIEWS = {"window": View(flip=False), "shifts": View(flip=False, crop=1.0)}
+
+
+def discs(count: int, radius: float, seed: int) -> torch.Tensor:
+    """Bright discs of one radius at random places on dark noise, (count, 3, 32, 32)."""
+    rng = torch.Generator().manual_seed(seed)
+    frames = torch.randint(0, 40, (count, 3, 32, 32), dtype=torch.uint8, generator=rng)
+    centre = 8 + 16 * torch.rand(count, 2, 1, 1, generator=rng)
+    rows = torch.arange(32).view(1, 32, 1) - centre[:, 0]
+    columns = torch.arange(32).view(1, 1, 32) - centre[:, 1]
+    inside = (rows.square() + columns.square()).sqrt() < radius
+    frames += 180 * inside.unsqueeze(1).to(torch.uint8)
+    return frames
+
+
+def trained(view: View) -> LearnedReward:
+    """A gated reward that tells large discs (1) from small ones (0): scale is all there is."""
+    network = NetworkConfig(
+        height=32, width=32, stage_channels=(8, 8), stage_blocks=0, dropout=0.0, view=view
+    )
+    foe = Discriminator(DiscriminatorConfig(network=network, learning_rate=3e-3), seed=0)
+    large, small = discs(128, 7.0, 1), discs(128, 4.0, 2)
+    frames, rewards = torch.cat([large, small]), torch.cat([torch.ones(128), torch.zeros(128)])
+    model = RewardModel(
+        RewardModelConfig(network=network, learning_rate=3e-3, batch_size=32, epochs=8)
+    )
+    model.fit(frames, rewards)
+    rng = torch.Generator().manual_seed(3)
+    for _ in range(60):
+        some = torch.randint(128, (32,), generator=rng)
+        foe.update(large[some], small[some])
+    spec = RewardSpec(reward="gated", network=network, members=1)
+    return LearnedReward(spec, discriminator=foe.network, members=model.networks)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_trained_frames_score_as_in_training(name):
+    reward = trained(VIEWS[name])
+    told = Probes({"train": discs(128, 7.0, 1), "failure": discs(128, 4.0, 2)}).measure(reward)
+    assert told["mean/train"] - told["mean/failure"] > 0.2, "it has learned something"
+    for part in ("mean", "predicted"):
+        assert abs(told[f"{part}/as_trained"] - told[f"{part}/train"]) < MISMATCH
+
+
+def test_a_window_scored_on_whole_frames_is_named():
+    """What version 0.1 paid: a window in training, the whole frame in scoring."""
+    reward = trained(replace(VIEWS["window"], crop=0.6, shift=0.2))
+    large = discs(128, 7.0, 1)
+    right = Probes({"train": large}).measure(reward)
+    assert reward.discriminator is not None
+    whole = reward.discriminator(large).sigmoid().mean().item()
+    assert abs(whole - right["mean/as_trained"]) > MISMATCH
+    rows = [{"kind": "probe", "step": 1, **right, "mean/train": whole}]
+    verdict = judge(Facts(method="nn-purl"), rows)
+    assert verdict.name == "view mismatch"
+    assert f"{whole:.2f} as rewards are paid" in verdict.sentence
+    assert judge(Facts(method="nn-purl"), [rows[0] | right]).name != "view mismatch"

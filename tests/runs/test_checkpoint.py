@@ -1,0 +1,188 @@
+"""Checkpoints: whole or not there, the newest found, the best spared."""
+
+import json
+import os
+import shutil
+
+import pytest
+import torch
+
+from pureward.errors import InputError
+from pureward.files import PARTIAL, clear_leftovers
+from pureward.runs import checkpoint
+
+TENSORS = {"a/weight": torch.arange(6.0).view(2, 3).T, "count": torch.tensor(7)}
+
+
+def test_what_was_written_is_read_back(tmp_path):
+    path = checkpoint.write(tmp_path, 40, TENSORS, {"seconds": 1.5})
+    newest = checkpoint.read_newest(tmp_path)
+    assert newest is not None
+    assert newest.path == path
+    assert newest.facts["seconds"] == 1.5
+    assert newest.facts["step"] == 40
+    assert newest.tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(newest.tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_no_checkpoint_is_none(tmp_path):
+    assert checkpoint.read_newest(tmp_path) is None
+
+
+def damage_nothing_published(path):
+    path.rename(path.with_name(PARTIAL + path.name))
+
+
+def damage_truncated_tensors(path):
+    os.truncate(path / "state.safetensors", 20)
+
+
+def damage_missing_facts(path):
+    (path / "facts.json").unlink()
+
+
+def damage_half_facts(path):
+    (path / "facts.json").write_text('{"format": 1, ')
+
+
+def damage_other_facts(path):
+    (path / "facts.json").write_text("[1, 2]")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_other_facts,
+        damage_nothing_published,
+        damage_truncated_tensors,
+        damage_missing_facts,
+        damage_half_facts,
+    ],
+)
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, damage):
+    whole = checkpoint.write(tmp_path, 1, TENSORS, {})
+    damage(checkpoint.write(tmp_path, 2, TENSORS, {}))
+    assert checkpoint.read_newest(tmp_path).path == whole
+
+
+def test_a_failed_write_keeps_the_one_before(tmp_path, monkeypatch):
+    whole = checkpoint.write(tmp_path, 1, TENSORS, {})
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.write(tmp_path, 2, TENSORS, {})
+    assert [path.name for path in tmp_path.iterdir()] == [whole.name]
+    assert checkpoint.read_newest(tmp_path).path == whole
+
+
+def test_the_same_step_may_be_written_again(tmp_path):
+    checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_step_that_cannot_be_written_again_stays_as_it_was(tmp_path, monkeypatch):
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
+    assert list(tmp_path.iterdir()) == [path]
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 1
+
+
+def scored(step: int, score: float) -> dict:
+    return {"evaluation": {"return": score}, "evaluated_at": step}
+
+
+def test_pruning_keeps_the_newest_and_the_best(tmp_path):
+    for step, score in ((1, 0.0), (2, 9.0), (3, 5.0), (4, 6.0), (5, 7.0)):
+        checkpoint.write(tmp_path, step, TENSORS, scored(step, score))
+    (tmp_path / f"{PARTIAL}step-6").mkdir()
+    checkpoint.prune(tmp_path, keep=2)
+    left = {int(path.name.split("-")[1]) for path in tmp_path.glob("step-*")}
+    assert left == {2, 4, 5}
+    assert checkpoint.best(tmp_path).name.endswith("2")
+    assert not list(tmp_path.glob(f"{PARTIAL}*"))
+
+
+def test_the_best_is_known_from_the_moment_a_checkpoint_is_there(tmp_path):
+    """Nothing is written after it that a kill could prevent."""
+    checkpoint.write(tmp_path, 1, TENSORS, scored(1, 3.0))
+    best = checkpoint.write(tmp_path, 2, TENSORS, scored(2, 8.0))
+    assert checkpoint.best(tmp_path) == best
+    for step in (3, 4, 5):
+        checkpoint.write(tmp_path, step, TENSORS, scored(2, 8.0))  # of an earlier policy
+    checkpoint.prune(tmp_path, keep=1)
+    assert best.exists()
+
+
+def test_a_kill_while_a_checkpoint_is_deleted_leaves_nothing_behind(tmp_path, monkeypatch):
+    class KilledError(BaseException):
+        """Ends the process as a kill would, in the middle of a deletion."""
+
+    def killed(path, **options):
+        (path / "state.safetensors").unlink()
+        raise KilledError
+
+    for step in (1, 2):
+        checkpoint.write(tmp_path, step, TENSORS, {})
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(shutil, "rmtree", killed)
+        checkpoint.prune(tmp_path, keep=1)
+    checkpoint.prune(tmp_path, keep=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000000002"]
+
+
+@pytest.mark.parametrize("evaluation", [None, [], {}, {"return": "x"}, {"return": None}])
+def test_a_checkpoint_without_a_score_is_not_the_best(tmp_path, evaluation):
+    checkpoint.write(tmp_path, 1, TENSORS, {"evaluation": evaluation, "evaluated_at": 1})
+    assert checkpoint.best(tmp_path) is None
+
+
+def test_a_step_that_was_moved_aside_when_the_process_was_killed_comes_back(tmp_path):
+    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
+    path.rename(tmp_path / f"{PARTIAL}old-{path.name}")
+    (tmp_path / f"{PARTIAL}{path.name}").mkdir()
+    clear_leftovers(tmp_path)
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 1
+
+
+def test_a_link_in_the_place_of_unfinished_work_is_not_followed(tmp_path):
+    folder, outside = tmp_path / "checkpoints", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (outside / "precious").write_text("kept")
+    (folder / f"{PARTIAL}step-000000000003").symlink_to(outside)
+    (folder / f"{PARTIAL}old-step-000000000003").symlink_to(outside)
+    checkpoint.write(folder, 3, TENSORS, {})
+    checkpoint.prune(folder, keep=1)
+    assert (outside / "precious").read_text() == "kept"
+    assert [path.name for path in folder.iterdir()] == ["step-000000000003"]
+
+
+def test_another_format_is_refused_in_a_sentence(tmp_path):
+    path = checkpoint.write(tmp_path, 1, TENSORS, {})
+    facts = json.loads((path / "facts.json").read_text())
+    (path / "facts.json").write_text(json.dumps({**facts, "format": 99}))
+    with pytest.raises(InputError, match="has format 99, this version reads 1"):
+        checkpoint.read(path)
+
+
+def test_a_pickle_in_disguise_is_refused(tmp_path):
+    path = checkpoint.write(tmp_path, 1, TENSORS, {})
+    torch.save({"a": TENSORS["count"]}, path / "state.safetensors")
+    with pytest.raises(InputError, match="cannot be read"):
+        checkpoint.read(path)
+
+
+def test_prefixes_go_on_and_come_off():
+    flat = checkpoint.flattened("env", TENSORS) | {"other/x": TENSORS["count"]}
+    assert checkpoint.under("env", flat).keys() == TENSORS.keys()

@@ -1,0 +1,95 @@
+"""Settings on disk: what differs is told by name, and what cannot matter is not."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pureward.errors import InputError
+from pureward.purl import PurlConfig
+from pureward.runs.config import RunConfig
+from pureward.runs.config_file import differences, flat, from_json, read_config, to_json
+from pureward.runs.directory import RunDirectory
+
+
+def test_nested_settings_by_name():
+    assert flat({"a": 1, "b": {"c": 2, "d": {"e": 3}}}) == {"a": 1, "b.c": 2, "b.d.e": 3}
+
+
+def test_a_difference_is_told_where_it_is():
+    run = RunConfig(method="gail", demonstrations="data")
+    other = replace(run, reward=PurlConfig(ceiling=0.5), out="elsewhere")
+    assert differences(run, run) == []
+    assert differences(run, other) == ["reward.ceiling 1.0 → 0.5"]
+    assert differences(run, other, apart={"reward"}) == ["out runs/latest → elsewhere"]
+
+
+def test_a_run_on_the_task_s_reward_has_no_settings_of_a_learned_one():
+    run = RunConfig()
+    assert differences(run, replace(run, reward=PurlConfig(ceiling=0.5))) == []
+    assert differences(run, replace(run, batch=7)) == [f"batch {run.batch} → 7"]
+
+
+def test_what_was_written_is_read_back():
+    run = RunConfig(method="gail", demonstrations="data")
+    patient = replace(run.reward.model, patience=3)
+    run = replace(run, reward=replace(run.reward, model=patient), budget_seconds=60)
+    assert from_json(to_json(run)) == run
+
+
+def test_folders_may_be_paths():
+    run = RunConfig(method="gail", demonstrations="data/one", out="runs/x")
+    same = replace(run, demonstrations=Path("data/one"), out=Path("runs/x"))
+    assert to_json(same) == to_json(run)
+    assert differences(same, run) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"worlds": "16"}, "worlds of a saved RunConfig must be like 1024, got '16'"),
+        ({"worlds": True}, "worlds of a saved RunConfig must be like 1024, got True"),
+        ({"guided": None}, "guided of a saved RunConfig must be like 0.0, got None"),
+        ({"task": []}, "task of a saved RunConfig must be like 'walker', got "),
+        ({"replay": None}, "a saved ReplayConfig must be a JSON object, got None"),
+        ({"replay": []}, "a saved ReplayConfig must be a JSON object, got "),
+        ({"agent": {"actor_layers": 3}}, "actor_layers of a saved D4PGConfig must be like"),
+        ({"agent": {"actor_layers": ["x"]}}, "actor_layers of a saved D4PGConfig must be like"),
+    ],
+)
+def test_settings_of_another_type_are_refused_by_name(tmp_path, changes, told):
+    run = RunDirectory(tmp_path)
+    run.config.write_text(json.dumps(to_json(RunConfig()) | changes))
+    with pytest.raises(InputError, match=f"config.json cannot be read: {told}"):
+        read_config(run)
+
+
+@pytest.mark.parametrize("text", ["null", "7", "[" * 100_000])
+def test_what_holds_no_settings_is_refused(tmp_path, text):
+    run = RunDirectory(tmp_path)
+    run.config.write_text(text)
+    with pytest.raises(InputError, match="config.json (cannot be read|must be the JSON)"):
+        read_config(run)
+
+
+def test_a_folder_or_a_file_in_the_place_of_another_is_told(tmp_path):
+    (tmp_path / "config.json").mkdir()
+    with pytest.raises(InputError, match="config.json must be the JSON that the run wrote"):
+        read_config(RunDirectory(tmp_path))
+    (tmp_path / "file").write_text("no run")
+    with pytest.raises(InputError, match="a run directory holds config.json, and .*file has none"):
+        read_config(RunDirectory(tmp_path / "file"))
+
+
+def test_settings_that_are_a_fifo_or_too_large_are_refused(tmp_path):
+    run = RunDirectory(tmp_path)
+    os.mkfifo(run.config)
+    with pytest.raises(InputError, match=r"config.json must be the JSON .*a regular file"):
+        read_config(run)
+    run.config.unlink()
+    with run.config.open("wb") as file:
+        file.truncate(2**31)  # sparse
+    with pytest.raises(InputError, match="config.json must be the JSON .*at most"):
+        read_config(run)

@@ -1,0 +1,94 @@
+"""Presets of the arm: the same help for every method, and who used them."""
+
+from pathlib import Path
+
+import pytest
+
+from pureward.errors import InputError
+from pureward.rewards.methods import METHODS
+from pureward.runs.config_file import read_config
+from pureward.runs.directory import RunDirectory
+from pureward.runs.policy import snapshots
+from pureward.train.presets import preset
+
+EXPERTS = Path(__file__).parents[2] / "results/jaco/experts"
+LEARNED = sorted(name for name, method in METHODS.items() if method.reward != "truth")
+
+
+@pytest.mark.parametrize("task", ["lift", "stack"])
+@pytest.mark.parametrize("method", LEARNED)
+def test_a_script_helps_every_method_as_much(task, method):
+    needs = METHODS[method].positives
+    learned = preset(task, method=method, **({needs: "FOLDER"} if needs else {}))
+    assert learned.guided == 0.25
+
+
+@pytest.mark.parametrize(("run", "policies"), [("lift", 1), ("lift-course", 16), ("stack", 9)])
+def test_the_committed_experts_learned_with_the_preset(run, policies):
+    """Only how long, and how often they were looked at, is their own."""
+    used = read_config(RunDirectory(EXPERTS / run))
+    now = preset(used.task)
+    names = ("task", "worlds", "guided", "updates_per_step", "batch", "warmup_steps")
+    names += ("replay", "agent", "exploration")
+    for name in names:
+        assert getattr(used, name) == getattr(now, name), name
+    assert used.out == f"runs/{run}"  # no path of the machine it ran on
+    assert len(snapshots(EXPERTS / run)) == policies
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "slack", "prior"),
+    [
+        ("walker", "nn-pugail", 0.0, "0.25"),
+        ("walker", "nn-purl", 0.0, "0.5"),
+        ("lift", "nn-pugail", 0.0, "0.5"),
+        ("lift", "nn-purl", 0.0, "0.5"),
+        ("stack", "nn-pugail", 0.0, "0.7"),
+        ("stack", "nn-purl", 0.7, "0.7"),
+    ],
+)
+def test_the_paper_preset_has_table_2(task, method, slack, prior):
+    needs = METHODS[method].positives
+    assert needs is not None
+    config = preset(task, "paper", method=method, **{needs: "FOLDER"})
+    assert (config.reward.slack, config.prior) == (slack, prior)
+
+
+@pytest.mark.parametrize("method", LEARNED)
+@pytest.mark.parametrize(("task", "actors"), [("walker", 16), ("lift", 128), ("stack", 128)])
+def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
+    """And no more than Algorithm 1: what else was found to help is in `fast` alone."""
+    needs = METHODS[method].positives
+    assert needs is not None
+    config = preset(task, "paper", method=method, **{needs: "FOLDER"})
+    agent, replay, reward = config.agent, config.replay, config.reward
+    assert (agent.value_low, agent.value_high, agent.atoms) == pytest.approx((0.0, 100.0, 51))
+    assert (agent.actor_rate, agent.critic_rate) == (1e-4, 1e-4)
+    assert (agent.actor_layers, agent.critic_layers) == ((300, 200), (400, 300))
+    assert (agent.norm_first, agent.normalise, agent.averaging) == (False, False, 0.0)
+    assert (replay.n_step, replay.discount, replay.frame_stack) == (5, 0.99, 1)
+    assert (config.batch, config.worlds, config.guided) == (256, actors, 0.0)
+    network, strength = reward.network, reward.network.view
+    assert (network.stage_channels, network.stage_blocks) == ((16, 32, 32), 2)
+    assert (strength.flip, strength.crop, strength.shift) == (True, 0.8, 0.1)
+    assert (strength.saturation, strength.contrast) == ((0.5, 2.0), (0.5, 2.0))
+    assert (strength.hue, strength.noise, network.dropout) == (0.05, 16.0, 0.5)
+    assert (reward.learning_rate, reward.model.learning_rate) == (1e-5, 1e-4)
+    assert (reward.even, reward.memory, reward.by_reward) == (False, 0, 0.0)
+    model = reward.model
+    assert (model.epochs, model.batch_size, model.held_out, model.decay) == (20, 256, 0.1, False)
+    assert (reward.batch, reward.ceiling) == (256, 1.0)
+    assert (reward.gate, reward.level, reward.loss) == ("hard", "half", "logistic")
+    assert reward.labels == "fresh"
+
+
+@pytest.mark.parametrize("task", ["walker", "lift", "stack", "reach"])
+def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
+    """Algorithm 1."""
+    config = preset(task, "paper", method="nn-pugail", demonstrations="FOLDER")
+    assert config.reward.updates == config.updates_per_step * config.reward.every
+
+
+def test_a_misspelt_setting_is_told_with_the_nearest():
+    with pytest.raises(InputError, match="unknown setting 'demonstration' .* try demonstrations"):
+        preset("reach", demonstration="data")

@@ -1,0 +1,432 @@
+"""Algorithm 1 in a run: every method, nothing of the task's reward, nothing lost."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import pureward
+from pureward.data.replay.replay import ReplayConfig
+from pureward.envs.tasks import TASKS
+from pureward.errors import InputError, TrainingError
+from pureward.purl import Purl
+from pureward.runs import checkpoint
+from pureward.runs.collect import collect
+from pureward.runs.directory import RunDirectory
+from pureward.runs.log import read_metrics
+from pureward.train import loop, supervision
+from pureward.train.stopping import StopSignal
+from tiny import SMALL, SMALL_REWARD, tiny
+
+LEARNED = [name for name, method in pureward.METHODS.items() if method.reward != "truth"]
+
+REWARD = replace(SMALL_REWARD, memory=20)
+
+
+pytestmark = pytest.mark.usefixtures("short_episodes")
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory) -> Path:
+    """A run whose policy has learned nothing: what its episodes show does not matter here."""
+    run = tmp_path_factory.mktemp("policy") / "run"
+    pureward.train(tiny(run, env_steps=80))
+    return run
+
+
+@pytest.fixture(scope="module")
+def data(policy, tmp_path_factory) -> Path:
+    return collected(policy, tmp_path_factory.mktemp("data"), 1)
+
+
+@pytest.fixture(scope="module")
+def more(policy, tmp_path_factory) -> Path:
+    """Enough held-out episodes to estimate η."""
+    return collected(policy, tmp_path_factory.mktemp("more"), 6)
+
+
+def collected(policy: Path, folder: Path, held_out: int, **how: int) -> Path:
+    """A dataset of two episodes to learn from, so many held out and one failure."""
+    how_many = {"episodes": 2, "held_out": held_out, "failures": 1} | how
+    collect("reach", policy, folder / "set", **how_many, frames=True, device="cpu")
+    return folder / "set"
+
+
+def learned(out: Path, method: str, data: Path, **changes) -> pureward.RunConfig:
+    """A run on a learned reward that takes a second."""
+    needs = pureward.METHODS[method].positives
+    assert needs is not None
+    settings = {
+        "method": method,
+        "env_steps": 96,
+        "evaluate_every": 0,
+        "evaluate_episodes": 1,
+        "log_every": 48,
+        "probe_every": 48,
+        "probe_frames": 4,
+        "save_replay": False,
+        "agent": SMALL,
+        "replay": ReplayConfig(capacity=400, frame_stack=2),
+        "reward": REWARD,
+        needs: str(data),
+    }
+    return tiny(out, **(settings | changes))
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    newest = checkpoint.read_newest(run / "checkpoints")
+    assert newest is not None
+    return newest.tensors
+
+
+@pytest.mark.parametrize("method", LEARNED)
+def test_every_method_learns_probes_and_leaves_its_reward(method, data, tmp_path):
+    run = tmp_path / "run"
+    result = pureward.train(learned(run, method, data))
+    assert result.state == "finished"
+    row = pureward.METHODS[method]
+    last = read_metrics(run / "metrics.jsonl", "train")[-1]
+    assert ("risk/violated" in last) == row.has_discriminator == ("prior" in last)
+    assert {"reward/mean", "reward/saturated", "reward/open"} <= last.keys()
+    probed = read_metrics(run / "metrics.jsonl", "probe")[-1]
+    kind = "success" if row.has_discriminator else "predicted"
+    assert {f"{kind}/{name}" for name in ("train", "held_out", "failure", "replay")} <= set(probed)
+    judged = read_metrics(run / "metrics.jsonl", "eval")[-1]
+    assert ("reward_error" in judged) == row.has_reward_model
+    assert len(read_metrics(run / "metrics.jsonl", "fit")) == row.members * row.has_reward_model
+    reward = pureward.load_reward(run)
+    frames = torch.randint(0, 256, (3, 6, 64, 64), dtype=torch.uint8)
+    assert reward(frames).isfinite().all()
+
+
+@pytest.mark.parametrize("method", ["nn-pugail", "nn-purl"])
+def test_the_true_reward_never_reaches_a_learned_method(method, data, tmp_path, monkeypatch):
+    pureward.train(learned(tmp_path / "honest", method, data))
+    poison = replace(TASKS["reach"], reward=lambda state: torch.full((len(state.qpos),), 1e9))
+    monkeypatch.setitem(TASKS, "reach", poison)
+    pureward.train(learned(tmp_path / "poisoned", method, data))
+    assert read_metrics(tmp_path / "poisoned/metrics.jsonl", "eval")[-1]["return"] > 1e9
+    ours, theirs = weights(tmp_path / "honest"), weights(tmp_path / "poisoned")
+    trained = [name for name in ours if name.startswith(("learner/agent/", "learner/reward/"))]
+    assert len(trained) > 20
+    assert all(torch.equal(ours[name], theirs[name]) for name in trained)
+
+
+@pytest.mark.parametrize("prior", ["0.5", "bbe"])
+def test_successes_reach_the_log_and_nothing_else(prior, more, tmp_path, monkeypatch):
+    shares = {}
+    for name, answer in (("never", False), ("always", True)):
+        told = replace(TASKS["reach"], success=lambda s, a=answer: torch.full((len(s.qpos),), a))
+        monkeypatch.setitem(TASKS, "reach", told)
+        pureward.train(learned(tmp_path / name, "nn-pugail", more, prior=prior, worlds=8))
+        rows = read_metrics(tmp_path / name / "metrics.jsonl", "train")
+        shares[name] = [row.pop("true_success") for row in rows]
+        probed = read_metrics(tmp_path / name / "metrics.jsonl", "probe")[-1]
+        assert ("success/solved" in probed) == answer
+    assert shares == {"never": [0.0] * len(rows), "always": [1.0] * len(rows)}
+    ours, theirs = weights(tmp_path / "never"), weights(tmp_path / "always")
+    learner = [name for name in ours if name.startswith("learner/")]
+    assert [name for name in learner if not torch.equal(ours[name], theirs[name])] == []
+
+
+def test_the_poison_does_reach_the_method_that_may_see_the_reward(tmp_path, monkeypatch):
+    poison = replace(TASKS["reach"], reward=lambda state: torch.full((len(state.qpos),), torch.nan))
+    monkeypatch.setitem(TASKS, "reach", poison)
+    with pytest.raises(pureward.TrainingError, match="is not finite"):
+        pureward.train(tiny(tmp_path / "run", env_steps=80))
+
+
+@pytest.mark.parametrize(
+    ("method", "level"), [("nn-pugail", "half"), ("nn-pugail", "share"), ("nn-purl", "share")]
+)
+def test_a_resumed_run_is_the_same_bit_for_bit(method, level, data, tmp_path):
+    # A schedule would see another end of the run; η is fixed here.
+    reward = replace(REWARD, level=level)
+    config = learned(tmp_path / "whole", method, data, save_replay=True, reward=reward)
+    pureward.train(config)
+    parts = replace(config, out=str(tmp_path / "parts"))
+    pureward.train(replace(parts, env_steps=56))
+    cut = tmp_path / "parts/metrics.jsonl"
+    pureward.train(parts, resume=True)
+    one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert one.keys() == two.keys()
+    assert [n for n in one if not torch.equal(one[n], two[n])] == []
+    wanted = read_metrics(tmp_path / "whole/metrics.jsonl", "train")[-1]
+    found = read_metrics(cut, "train")[-1]
+    assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
+
+
+def test_a_resumed_discriminator_goes_on_at_the_same_prior(data, tmp_path):
+    # From a checkpoint between two looks at η, where the schedule was last asked at step 48.
+    often = {"checkpoint_every": 56, "keep_checkpoints": 9, "save_replay": True}
+    config = learned(tmp_path / "whole", "nn-pugail", data, prior="linear:0.1:0.9", **often)
+    pureward.train(config)
+    whole = weights(tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "parts")
+    shutil.rmtree(max((tmp_path / "parts/checkpoints").glob("step-*")))
+    assert float(weights(tmp_path / "parts")["learner/reward/prior/eta"]) == pytest.approx(0.5)
+    pureward.train(replace(config, out=str(tmp_path / "parts")), resume=True)
+    parts = weights(tmp_path / "parts")
+    assert [n for n in whole if not torch.equal(whole[n], parts[n])] == []
+
+
+def test_the_prior_follows_its_schedule(data, tmp_path):
+    pureward.train(learned(tmp_path / "run", "nn-pugail", data, prior="linear:0.2:0.6"))
+    rows = read_metrics(tmp_path / "run/metrics.jsonl", "train")
+    assert [row["prior"] for row in rows] == pytest.approx([0.4, 0.6])
+
+
+def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_path):
+    still = replace(REWARD, learning_rate=1e-30)
+    for labels in ("fresh", "cached"):
+        reward = replace(still, labels=labels)
+        pureward.train(learned(tmp_path / labels, "nn-purl", data, reward=reward))
+    fresh, cached = (
+        read_metrics(tmp_path / labels / "metrics.jsonl", "train")[-1]
+        for labels in ("fresh", "cached")
+    )
+    for name in ("reward/mean", "reward/open", "critic/loss", "critic/value"):
+        assert fresh[name] == pytest.approx(cached[name], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"demonstrations": ""}, "method 'nn-pugail' needs demonstrations, got ''; pass --demon"),
+        ({"annotations": "x"}, "'nn-pugail' takes no annotations, got 'x'; leave --annotations"),
+        ({"reward": {"ceiling": 3.0}}, "reach 300 at γ = 0.99, and the critic ends at 100; set"),
+        ({"prior": "return:0.1:0.7:0:900"}, "which a learned reward must not see; use linear"),
+        ({"prior": "1.5"}, r"inside \(0, 1\), got 1.5"),
+        ({"reward": {"batch": 0}}, "reward.batch must be at least 1, got 0"),
+        ({"reward": {"labels": "old"}}, "'fresh' or 'cached'"),
+        ({"reward": {"by_reward": 1.5}}, "by_reward is a share of the positives, got 1.5"),
+        ({"reward": {"by_reward": 0.5}}, "by_reward is for annotated episodes, and 'nn-pugail'"),
+        ({"reward": {"slack": -1.0}}, "reward.slack must be finite and at least 0, got -1.0"),
+        ({"reward": {"loss": "hinge"}}, "unknown loss 'hinge'"),
+        ({"prior": "1e-300"}, "prior '1e-300' must keep η at least 1e-06 from 0 and 1, got 1e-300"),
+        ({"prior": "linear:0.5:0.9999999999"}, "at least 1e-06 from 0 and 1"),
+        ({"prior": "bbe:1e-300:0.9"}, "at least 1e-06 from 0 and 1"),
+        ({"reward": {"memory_share": 0.0}}, r"memory_share in \(0, 1\], got 20 and 0.0"),
+    ],
+)
+def test_settings_that_cannot_run_are_refused_at_once(changes, sentence, data, tmp_path):
+    with pytest.raises(InputError, match=sentence):
+        if "reward" in changes:
+            changes = {"reward": replace(REWARD, **changes["reward"])}
+        learned(tmp_path, "nn-pugail", data, **changes)
+
+
+def test_a_run_whose_data_is_missing_can_be_started_again(data, tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(InputError, match="nowhere is no dataset"):
+        pureward.train(learned(run, "nn-pugail", tmp_path / "nowhere"))
+    assert json.loads((run / "status.json").read_text())["state"] == "failed"
+    assert pureward.train(learned(run, "nn-pugail", data)).state == "finished"
+
+
+@pytest.mark.parametrize("missing", ["demonstrations", "failures"])
+def test_missing_data_is_told_before_anything_is_made(missing, data, tmp_path, monkeypatch):
+    monkeypatch.delattr(loop, "make")  # no worlds: those of a preset may take half a minute
+    config = learned(tmp_path / "run", "nn-pugail", data, **{missing: str(tmp_path / "nowhere")})
+    with pytest.raises(InputError, match="nowhere is no dataset"):
+        pureward.train(config)
+
+
+def test_a_reward_model_is_fitted_once(data, tmp_path, monkeypatch):
+    """A run that ends right after its first checkpoint goes on as if it had not."""
+    whole, cut = (learned(tmp_path / name, "nn-purl", data) for name in ("whole", "cut"))
+    pureward.train(whole)
+
+    def full(self):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as spoiled, pytest.raises(OSError, match="no space left"):
+        spoiled.setattr(loop._Run, "_step", full)
+        pureward.train(cut)
+    pureward.train(cut, resume=True)
+    fits = [read_metrics(Path(run.out) / "metrics.jsonl", "fit") for run in (whole, cut)]
+    assert fits[0] == fits[1]
+    ends = [weights(Path(run.out)) for run in (whole, cut)]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+def test_a_run_that_is_stopped_while_its_reward_model_is_fitted_fits_anew(
+    data, tmp_path, monkeypatch
+):
+    config = learned(tmp_path / "run", "prl", data)
+    model = replace(config.reward.model, epochs=3)
+    config = replace(config, reward=replace(config.reward, model=model))
+    with monkeypatch.context() as stopping:
+        stopping.setattr(StopSignal, "__enter__", lambda self: setattr(self, "asked", True) or self)
+        assert pureward.train(config).state == "interrupted"
+    run = tmp_path / "run"
+    assert len(read_metrics(run / "metrics.jsonl", "fit")) == 1
+    assert checkpoint.read_newest(run / "checkpoints") is None
+    assert pureward.train(config, resume=True).state == "finished"
+    assert len(read_metrics(run / "metrics.jsonl", "fit")) == 3
+
+
+def test_data_may_be_moved_between_two_sittings(data, tmp_path):
+    config = learned(tmp_path / "run", "nn-pugail", data, env_steps=48)
+    pureward.train(config)
+    moved = tmp_path / "moved"
+    shutil.copytree(data, moved)
+    again = replace(config, demonstrations=str(moved), env_steps=96)
+    assert pureward.train(again, resume=True).state == "finished"
+
+
+def test_jpeg_frames_are_warned_of(data, tmp_path, monkeypatch, capsys):
+    honest = supervision.read_dataset
+    lossy = lambda *args, **options: replace(honest(*args, **options), lossy=True)  # noqa: E731
+    monkeypatch.setattr(supervision, "read_dataset", lossy)
+    pureward.train(learned(tmp_path / "run", "nn-pugail", data, env_steps=48))
+    assert f"warning: frames of {data} are JPEG" in capsys.readouterr().out
+
+
+def test_failures_to_judge_by_are_not_trained_on(data, tmp_path, monkeypatch):
+    monkeypatch.delattr(loop, "make")
+    config = learned(tmp_path / "run", "nn-pugail", data, failures=str(data / "data"))
+    with pytest.raises(InputError, match="known failures must come from a dataset of their own"):
+        pureward.train(config)
+
+
+def test_an_estimate_from_failures_needs_some_that_are_not_trained_on(data, policy, tmp_path):
+    bare = collected(policy, tmp_path, 5, failures=0)
+    config = learned(tmp_path / "run", "nn-pugail", bare, failures=str(data), prior="acc")
+    with pytest.raises(InputError, match="at least 5 failed episodes, and the dataset of positi"):
+        pureward.train(config)
+
+
+def test_a_risk_that_is_no_number_is_told_with_its_update(data, tmp_path, monkeypatch):
+    config = learned(tmp_path / "run", "nn-pugail", data)
+    config = replace(config, reward=replace(config.reward, updates=4, every=1))
+    honest, count = Purl.discriminate, iter(range(1, 10**9))
+
+    def spoiled(self):
+        metrics = honest(self)
+        bad = float("nan") if next(count) == 6 else 1.0
+        return {name: value * bad for name, value in metrics.items()}
+
+    monkeypatch.setattr(Purl, "discriminate", spoiled)
+    with pytest.raises(TrainingError, match="not finite since update 6;"):
+        pureward.train(config)
+
+
+def test_states_of_another_task_are_refused(policy, tmp_path):
+    bare = tmp_path / "bare"
+    collect("reach", policy, bare, episodes=1, held_out=0, failures=0, device="cpu")
+    config = replace(learned(tmp_path / "run", "nn-pugail", bare), task="walker")
+    with pytest.raises(InputError, match="own task, 'walker', and .*bare is of 'reach'"):
+        pureward.train(config)
+
+
+@pytest.mark.parametrize("held_out", [0, 4])
+def test_an_estimated_prior_needs_held_out_episodes(held_out, policy, tmp_path):
+    few = collected(policy, tmp_path / "few", held_out)
+    sentence = f"at least 5 held-out episodes, and the dataset of positives has {held_out}; collect"
+    with pytest.raises(InputError, match=sentence):
+        pureward.train(learned(tmp_path / "run", "nn-pugail", few, prior="bbe"))
+    assert not (tmp_path / "run/metrics.jsonl").exists(), "nothing was trained for it"
+
+
+def test_an_estimated_prior_waits_for_enough_episodes_of_the_agent(more, tmp_path):
+    two_each = {"worlds": 2, "env_steps": 48}
+    pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", **two_each))
+    last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
+    assert last["prior"] == 0.1
+    assert "prior/value" not in last
+
+
+def test_an_estimated_prior_is_logged_with_its_interval(more, tmp_path):
+    pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", worlds=8))
+    last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
+    assert 0 < last["prior"] < 1
+    assert last["prior/low"] <= last["prior/value"] <= last["prior/high"]
+
+
+@pytest.fixture(scope="module")
+def half_done(data, tmp_path_factory) -> pureward.RunConfig:
+    """A run that has made half of its steps."""
+    run = tmp_path_factory.mktemp("half") / "run"
+    config = learned(run, "nn-pugail", data, save_replay=True)
+    pureward.train(replace(config, env_steps=48))
+    return config
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("labels.filled", -1),
+        ("labels.filled", 10**6),
+        ("labels.next", -1),
+        ("labels.next", 10**6),
+        ("memory.offered", -1),
+    ],
+)
+def test_damaged_scores_and_memory_are_refused(name, value, half_done):
+    config, directory = half_done, RunDirectory(Path(half_done.out))
+    saved = checkpoint.read_newest(directory.checkpoints)
+    saved.tensors[f"learner/remembered/{name}"].fill_(value)
+    with pytest.raises(InputError, match=f"is damaged .*{name} must lie in .*has {value}"):
+        loop._Run(config, directory, saved)
+
+
+def test_an_estimated_prior_is_kept_whole(more, tmp_path, monkeypatch):
+    """In float32 a resumed run would smooth on from another η."""
+    # So small a network separates nothing, and η would stay where it began.
+    monkeypatch.setattr("pureward.rewards.priors.estimated.ENOUGH_AUC", -1.0)
+    config = learned(
+        tmp_path / "whole",
+        "nn-pugail",
+        more,
+        prior="bbe",
+        save_replay=True,
+        worlds=6,
+        replay=ReplayConfig(capacity=600, frame_stack=2),
+        log_every=24,
+    )
+    pureward.train(config)
+    parts = replace(config, out=str(tmp_path / "parts"))
+    pureward.train(replace(parts, env_steps=54))
+    eta = weights(tmp_path / "parts")["learner/reward/prior/value"]
+    assert eta.dtype == torch.float64
+    pureward.train(parts, resume=True)
+    one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert float(one["learner/reward/prior/value"]) != 0.1  # it was estimated
+    assert [n for n in one if not torch.equal(one[n], two[n])] == []
+
+
+def test_annotations_too_large_to_fit_stop_the_run(data, tmp_path, monkeypatch):
+    honest = supervision.read_dataset
+
+    def large(*args, **options):
+        dataset = honest(*args, **options)
+        episodes = [replace(e, rewards=e.rewards + 1e30) for e in dataset.episodes]
+        return replace(dataset, episodes=episodes)
+
+    monkeypatch.setattr(supervision, "read_dataset", large)
+    run = tmp_path / "run"
+    with pytest.raises(TrainingError, match=r"error is inf \(fit, step 0\)"):
+        pureward.train(learned(run, "prl", data))
+    assert "Infinity" not in (run / "metrics.jsonl").read_text()
+    monkeypatch.undo()
+    assert pureward.train(learned(run, "prl", data)).state == "finished"
+
+
+def test_a_run_that_fails_before_it_learns_does_not_block_a_corrected_one(
+    data, tmp_path, monkeypatch
+):
+    def refuse(self):
+        raise InputError("nothing can be learned")
+
+    monkeypatch.setattr(Purl, "discriminate", refuse)
+    run = tmp_path / "run"
+    with pytest.raises(InputError, match="nothing can be learned"):
+        pureward.train(learned(run, "nn-pugail", data))
+    assert json.loads((run / "status.json").read_text())["state"] == "failed"
+    monkeypatch.undo()
+    other = replace(REWARD, batch=5)
+    assert pureward.train(learned(run, "nn-pugail", data, reward=other)).state == "finished"

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's settings and its method, found again in the parts of its reward."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from pureward.data.frames import FrameBank
+from pureward.data.replay.replay import Replay
+from pureward.relabel import CachedLabels, FreshLabels
+from pureward.rewards.methods import METHODS
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.view import View
+from pureward.train.reward import LearnedRunReward
+from pureward.train.supervision import Supervision
+from tiny import SMALL_REWARD, tiny
+
+SHAPE = (3, 32, 32)
+SEEN = replace(NetworkConfig(stage_channels=(4, 4), stage_blocks=0), height=32, width=32)
+
+
+def bank(*rewards: float) -> FrameBank:
+    """One episode that arrives at black, darkest grey, …"""
+    shades = torch.arange(len(rewards) + 1, dtype=torch.uint8).view(-1, 1, 1, 1)
+    frames = shades.expand(-1, *SHAPE).contiguous()
+    episode = SimpleNamespace(frames=frames, rewards=torch.tensor(rewards))
+    return FrameBank([episode])  # type: ignore[list-item]
+
+
+def built(
+    method: str,
+    *rewards: float,
+    run: dict | None = None,
+    failures: bool = False,
+    view: View | None = None,
+    **settings,
+) -> LearnedRunReward:
+    """The reward of a run on positives with rewards, or with 0 and 1."""
+    needs = METHODS[method].positives
+    assert needs is not None
+    network = replace(SMALL_REWARD.network, view=view or View())
+    reward = replace(SMALL_REWARD, network=network, **settings)
+    config = tiny("runs/none", method=method, reward=reward, **{needs: "X"}, **(run or {}))
+    replay = Replay(
+        config.replay, worlds=4, horizon=9, state_size=1, action_size=1, frame_shape=SHAPE
+    )
+    data = Supervision(train=bank(*(rewards or (0.0, 1.0))), held_out=None, failures=None)
+    return LearnedRunReward(config, replay, data, bank(0.0, 0.0) if failures else None)
+
+
+def adversary(reward: LearnedRunReward):
+    assert reward.adversary is not None
+    return reward.adversary
+
+
+def learned(reward: LearnedRunReward):
+    assert reward.learned is not None
+    return reward.learned
+
+
+def test_d_has_the_settings_of_the_run():
+    view = View(crop=0.9)
+    told = {"learning_rate": 2e-4, "slack": 0.3, "loss": "sigmoid", "even": True}
+    foe = adversary(built("nn-purl", run={"prior": "0.3"}, view=view, batch=7, **told))
+    config = foe.discriminator.config
+    assert {name: getattr(config, name) for name in told} == told
+    assert config.network == replace(SEEN, view=view)
+    assert config.step_back == 1.0, "as Algorithm 1"
+    assert float(foe.discriminator.prior) == pytest.approx(0.3)
+    assert foe.batch == 7
+
+
+@pytest.mark.parametrize("method", ["gail", "gail-noreg"])
+def test_only_gail_noreg_learns_from_frames_as_they_are(method):
+    config = adversary(built(method)).discriminator.config
+    regularised = method == "gail"
+    assert config.network.view == (View() if regularised else View.off())
+    assert config.network.dropout == (0.5 if regularised else 0.0)
+
+
+def test_a_reward_model_has_the_settings_of_the_run_and_the_members_of_its_method():
+    fit = replace(SMALL_REWARD.model, learning_rate=3e-4, epochs=2)
+    for method, members in (("prl", 1), ("prl-ensemble", 5), ("nn-purl", 1)):
+        model = built(method, model=fit, view=View(crop=0.7))._model
+        assert model is not None
+        expected = {"network": replace(SEEN, view=View(crop=0.7)), "members": members}
+        assert model.config == replace(fit, **expected)
+        assert len(model.networks) == members
+
+
+def test_an_ensemble_starts_from_weights_of_its_own():
+    model = built("prl-ensemble")._model
+    assert model is not None
+    heads = torch.stack([network.head.weight for network in model.networks])
+    assert len(heads.unique(dim=0)) == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "rewards", "lowest"),
+    [
+        ("nn-purl", (-2.0, 1.0), -2.0),
+        ("nn-purl", (0.5, 1.0), 0.0),
+        ("nn-pugail", (-2.0, 1.0), 0.0),
+    ],
+)
+def test_a_gate_counts_from_the_lowest_annotated_reward_below_zero(method, rewards, lowest):
+    gate = learned(built(method, *rewards))
+    assert gate.spec.lowest == gate.zero == lowest
+
+
+def test_what_counts_as_full_and_as_open():
+    imitated, gated = built("nn-pugail", ceiling=0.8), built("nn-purl", ceiling=0.8)
+    assert learned(imitated).spec.ceiling == imitated.ceiling == 0.8
+    assert imitated.threshold == pytest.approx(math.log(2))  # −log(1 − ½)
+    assert (gated.ceiling, gated.threshold) == (math.inf, 0.0)
+    assert built("nn-purl", gate="soft").threshold is None, "it pays a little for everything"
+
+
+@pytest.mark.parametrize("level", ["half", "share"])
+def test_a_level_follows_only_where_it_is_a_share(level):
+    reward = built("nn-purl", level=level, gate="soft")
+    assert learned(reward).spec.gate == "soft"
+    assert adversary(reward).follower is (learned(reward) if level == "share" else None)
+
+
+def test_labels_and_memory_are_those_asked_for():
+    assert isinstance(built("nn-purl", labels="fresh").labels, FreshLabels)
+    assert isinstance(built("nn-purl", labels="cached").labels, CachedLabels)
+    assert adversary(built("nn-pugail")).memory is None
+    foe = adversary(built("nn-purl", memory=5, memory_share=0.3, by_reward=0.4))
+    assert foe.memory is not None
+    assert foe.memory.sample(2, torch.Generator()).shape == (2, *SHAPE)
+    assert (foe.memory_share, foe.by_reward) == (0.3, 0.4)
+
+
+def test_known_failures_go_to_d_where_the_run_has_some():
+    assert adversary(built("nn-pugail")).failures is None
+    assert adversary(built("nn-pugail", failures=True)).failures is not None
+
+
+def test_what_is_fitted_is_what_was_written_on_the_positives():
+    """Sixty passes over a constant reward of 3 bring predictions there from about 0."""
+    fit = replace(SMALL_REWARD.model, learning_rate=1e-2, epochs=60, held_out=0.0)
+    reward = built("prl", *[3.0] * 8, model=fit, view=View.off())
+    passes: list = []
+    report = reward.fit(passes.append)
+    assert report is not None
+    assert len(passes) == 60
+    assert report.train_error < 0.5 < passes[0].fitting_error
+    assert built("nn-pugail").fit(passes.append) is None

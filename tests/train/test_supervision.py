@@ -1,0 +1,60 @@
+"""What a run is warned of in the data that it learns from."""
+
+import pytest
+import torch
+
+import pureward
+from pureward.data.episodes import Episode
+from pureward.data.writing import write_episodes
+from pureward.runs.config import RunConfig
+from pureward.train.supervision import load_supervision
+
+STEPS = 5
+
+
+def loaded(folder, frames):
+    """Read a dataset with one episode for each of the frames."""
+    write_episodes(
+        folder,
+        [
+            Episode(
+                rewards=torch.zeros(STEPS),
+                actions=torch.zeros(STEPS, 2),
+                simulator={"qpos": torch.zeros(STEPS + 1, 2)},
+                frames=seen,
+                split=split,
+            )
+            for split, seen in frames
+        ],
+        task="reach",
+    )
+    config = RunConfig(task="reach", method="nn-pugail", demonstrations=str(folder), device="cpu")
+    with pureward.make("reach", 1, "cpu", cameras=True) as env:
+        return load_supervision(config, env)
+
+
+def noise():
+    return torch.randint(256, (STEPS + 1, 3, 64, 64)).to(torch.uint8)
+
+
+def test_good_data_is_read_without_a_word(tmp_path, capsys):
+    data = loaded(tmp_path, [("train", noise()), ("held-out", noise())])
+    assert len(data.train) == STEPS
+    assert data.held_out is not None
+    assert capsys.readouterr().out == ""
+
+
+def test_a_single_demonstration_is_warned_of(tmp_path, capsys):
+    data = loaded(tmp_path, [("train", noise())])
+    assert data.held_out is None
+    assert f"warning: no episode of {tmp_path} is held out (it has 1)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_equal_frames_are_warned_of(same, tmp_path, capsys):
+    black = torch.zeros(STEPS + 1, 3, 64, 64, dtype=torch.uint8)
+    other = black.clone()
+    other[-1, 0, 0, 0] = not same
+    loaded(tmp_path, [("train", black), ("held-out", other)])
+    told = f"warning: all frames of {tmp_path} are equal, and a reward cannot learn"
+    assert (told in capsys.readouterr().out) is same
