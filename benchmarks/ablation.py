@@ -41,7 +41,6 @@ MEMORY = {"reward.memory": 100_000}
 # The paper's method: hard gate at D > ½, Table 2's η, the plain risk, no memory, no averaging.
 PLAIN = {
     "reward.gate": "hard",
-    "reward.level": "half",
     "reward.even": False,
     "reward.by_reward": 0.0,
     "reward.memory": 0,
@@ -56,7 +55,6 @@ PACE = {
 BBE = {"prior": "bbe:0.02:0.8"}
 LOW = {"prior": "bbe:0.002:0.8"}
 SOFT = {"reward.gate": "soft"}
-SHARE = {"reward.level": "share"}
 EVEN = {"reward.even": True}
 AVERAGING = {"agent.averaging": 0.1}
 BY_REWARD = {"reward.by_reward": 1.0}
@@ -106,7 +104,7 @@ ROWS: dict[str, dict[str, Row]] = {
         **both("nn-pugail", low_even_memory_averaging=LOW | EVEN | MEMORY | AVERAGING),
         **both("gail", memory=MEMORY, colourless=PLAIN_COLOURS, averaging=AVERAGING),
         **both("gail", memory_averaging=MEMORY | AVERAGING),
-        **both("nn-purl", soft=SOFT, share=SHARE, memory=MEMORY, averaging=AVERAGING),
+        **both("nn-purl", soft=SOFT, memory=MEMORY, averaging=AVERAGING),
         **both("nn-purl", by_reward=BY_REWARD, by_reward_memory=BY_REWARD | MEMORY),
         **both("nn-purl", by_reward_memory_averaging=BY_REWARD | MEMORY | AVERAGING),
         **both("pnrl", by_reward=BY_REWARD),
@@ -125,7 +123,7 @@ ROWS: dict[str, dict[str, Row]] = {
         **both("nn-purl", by_reward_colourless=BY_REWARD | PLAIN_COLOURS),
         "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),
         "pnrl-shift": Row(method="pnrl", changes=SHIFTS),
-        **both("nn-purl", soft=SOFT, share=SHARE, memory=MEMORY, averaging=AVERAGING),
+        **both("nn-purl", soft=SOFT, memory=MEMORY, averaging=AVERAGING),
         "prl-shift": Row(method="prl", changes=SHIFTS),
     },
     "reach": {

@@ -143,17 +143,6 @@ def test_d_learns_from_arrivals_of_positives_and_of_the_agent():
     assert failures is None
 
 
-def test_the_level_follows_the_frames_that_d_has_just_learned_from():
-    order: list = []
-    foe = adversary(batch=6, follower=SimpleNamespace(follow=lambda *seen: order.append(seen)))
-    replay = filled(9)
-    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
-    ((_, unlabeled, _),) = foe.discriminator.batches  # type: ignore[attr-defined]
-    ((frames, prior),) = order
-    assert torch.equal(frames, unlabeled)
-    assert prior is foe.discriminator.prior
-
-
 def test_known_failures_are_a_batch_of_their_own():
     replay = filled(4)
     foe = adversary(batch=5, failures=adversary(100).positives)

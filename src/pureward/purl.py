@@ -8,10 +8,10 @@
         r ← −log(1 − D(s')), or [D(s') > ½] r_φ(s')                        }
         update the policy with s, a, r, s' by D4PG                         } `improve`
 
-The branch is inside the risk (`rewards/risks/pu.py`), the two kinds of reward are `rewards/compose.py`,
-and a method is which of them it has (`rewards/methods.py`): all run through here, the task's own
-reward too. Discriminator and policy draw minibatches of their own, so that one may learn more
-often than the other.
+The branch is inside the risk (`rewards/risks/pu.py`). The two kinds of reward are in
+`rewards/compose.py`. A method is a choice of these (`rewards/methods.py`); all methods run through
+here, the task's own reward too. Discriminator and policy draw their own minibatches, so one may
+learn more often than the other.
 """
 
 from dataclasses import dataclass, field
@@ -27,9 +27,8 @@ from pureward.data.replay.replay import Replay
 from pureward.data.replay.windows import Windows
 from pureward.errors import InputError
 from pureward.relabel import Labels
-from pureward.rewards.compose import LEVELS, Gate, Level
+from pureward.rewards.compose import Gate
 from pureward.rewards.discriminator import Discriminator
-from pureward.rewards.learned import LearnedReward
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.regression import RewardModelConfig
 from pureward.rewards.risks.pu import Loss, check_loss
@@ -61,9 +60,6 @@ class PurlConfig:
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
     gate: Gate = "hard"
     """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
-    level: Level = "half"
-    """What counts as D = ½ in a reward: "half" as in the paper, "share" for the D that a share η of
-    the unlabeled frames is above."""
     labels: Literal["fresh", "cached"] = "fresh"
     """Rewards by the networks of this moment, or from a table of their scores."""
     refreshed: int = 1024
@@ -98,8 +94,6 @@ class PurlConfig:
         if not 0 <= self.slack < float("inf"):
             raise InputError(f"reward.slack must be finite and at least 0, got {self.slack}; try 0")
         check_loss(self.loss)
-        if self.level not in LEVELS:
-            raise InputError(f"unknown reward.level {self.level!r}; choose from {LEVELS}")
         if self.refreshed < 0 or self.labels not in ("fresh", "cached"):
             raise InputError(
                 "reward.labels must be 'fresh' or 'cached' and reward.refreshed at least 0, got "
@@ -124,8 +118,6 @@ class Adversary:
     """Share of the unlabeled frames that are taken from it."""
     batch: int = 256
     """Frames of each kind in an update."""
-    follower: LearnedReward | None = None
-    """The reward, where its level follows what D makes of unlabeled frames."""
 
 
 class Purl:
@@ -187,11 +179,7 @@ class Purl:
         unlabeled = self.unlabeled(batch)
         known = self.adversary.failures
         failures = None if known is None else known.sample(batch, rng)
-        metrics = self.adversary.discriminator.update(positive, unlabeled, failures)
-        if self.adversary.follower is not None:
-            # Scored again: the update saw them distorted, and without half of their features.
-            self.adversary.follower.follow(unlabeled, self.adversary.discriminator.prior)
-        return metrics
+        return self.adversary.discriminator.update(positive, unlabeled, failures)
 
     def unlabeled(self, count: int) -> Tensor:
         """Draw frames of the agent: of the replay, and of all that was before it."""

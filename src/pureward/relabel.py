@@ -111,8 +111,8 @@ class CachedLabels:
         if not len(self._turn) or self._reward.discriminator is None:
             return
         places = (self._next + self._turn) % self._filled
-        trust = self._reward.trust(self._replay.arrival_frames(places))
-        self._scores[0].index_copy_(0, places, trust)
+        logits = self._reward.success_logits(self._replay.arrival_frames(places))
+        self._scores[0].index_copy_(0, places, logits)
         self._next.add_(len(self._turn)).remainder_(self._filled)
 
     def __call__(self, windows: Windows) -> Tensor:

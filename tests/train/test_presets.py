@@ -78,7 +78,7 @@ def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
     model = reward.model
     assert (model.epochs, model.batch_size, model.held_out, model.decay) == (20, 256, 0.1, False)
     assert (reward.batch, reward.ceiling) == (256, 1.0)
-    assert (reward.gate, reward.level, reward.loss) == ("hard", "half", "logistic")
+    assert (reward.gate, reward.loss) == ("hard", "logistic")
     assert reward.labels == "fresh"
 
 

@@ -119,13 +119,6 @@ def test_what_counts_as_full_and_as_open():
     assert built("nn-purl", gate="soft").threshold is None, "it pays a little for everything"
 
 
-@pytest.mark.parametrize("level", ["half", "share"])
-def test_a_level_follows_only_where_it_is_a_share(level):
-    reward = built("nn-purl", level=level, gate="soft")
-    assert learned(reward).spec.gate == "soft"
-    assert adversary(reward).follower is (learned(reward) if level == "share" else None)
-
-
 def test_labels_and_memory_are_those_asked_for():
     assert isinstance(built("nn-purl", labels="fresh").labels, FreshLabels)
     assert isinstance(built("nn-purl", labels="cached").labels, CachedLabels)

@@ -40,11 +40,9 @@ class Judged:
     """D, (steps,), where there is a discriminator."""
     predicted: Tensor | None
     """r_φ before any gate, (steps,), where there is a reward model."""
-    threshold: float = 0.5
-    """D above which a gate opens, and a frame counts as success."""
 
     def returns(self) -> dict[str, float]:
-        """Sums over the episode, and the share of steps with D above the threshold."""
+        """Sums over the episode, and the share of steps with D above ½."""
         told = {
             "true_return": float(self.episode.rewards.sum()),
             "learned_return": float(self.learned.sum()),
@@ -52,7 +50,7 @@ class Judged:
         if self.predicted is not None:
             told["predicted_return"] = float(self.predicted.sum())
         if self.success is not None:
-            told["success"] = float((self.success > self.threshold).float().mean())
+            told["success"] = float((self.success > 0.5).float().mean())
         return told
 
 
@@ -65,8 +63,6 @@ class Probed:
     """When the policy was kept."""
     means: dict[str, float]
     """Returns of the episodes, on average."""
-    threshold: float
-    """D above which a frame counts as success."""
     eta: Eta | None
     """η at the end of the run, where the method has one."""
     strip: Path
@@ -82,8 +78,7 @@ class Probed:
         }
         said = [f"{word} {self.means[n]:.1f}" for n, word in names.items() if n in self.means]
         if "success" in self.means:
-            level = "½" if self.threshold == 0.5 else f"{self.threshold:.2f}, its gate's level,"
-            said.append(f"D above {level} on {self.means['success']:.0%} of frames")
+            said.append(f"D above ½ on {self.means['success']:.0%} of frames")
         return ", ".join(said)
 
 
@@ -121,7 +116,6 @@ def probe(
         verdict=history.verdict(),
         env_steps=policy.env_steps,
         means=_means(judged),
-        threshold=judged[0].threshold,
         eta=read_eta(history),
         strip=folder / "evidence.png",
         film=folder / "evidence.mp4",
@@ -136,13 +130,11 @@ def probe(
 def judge_episode(episode: Episode, reward: LearnedReward, stack: int) -> Judged:
     """What a reward says of every arrival of an episode with frames."""
     scores = reward.scores(FrameBank([episode], stack=stack, device=reward.device).every())
-    logits = scores[0] + reward.level  # scores are counted from the level, D is not
     return Judged(
         episode=episode,
         learned=reward.from_scores(scores).cpu(),
-        success=logits.sigmoid().cpu() if reward.discriminator is not None else None,
+        success=scores[0].sigmoid().cpu() if reward.discriminator is not None else None,
         predicted=scores[-1].cpu() if reward.members else None,
-        threshold=float(reward.level.sigmoid()),
     )
 
 
@@ -197,7 +189,7 @@ def panels(one: Judged) -> list[Panel]:
         drawn = [Panel(title="reward", tracks=[truth, guess, *gated])]
     if one.success is not None:
         trust = Track(label="D", values=one.success.numpy(), colour=_TRUST)
-        drawn.append(Panel(title="D", tracks=[trust], highest=1.0, threshold=one.threshold))
+        drawn.append(Panel(title="D", tracks=[trust], highest=1.0, threshold=0.5))
     return drawn
 
 

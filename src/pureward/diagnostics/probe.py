@@ -64,8 +64,7 @@ class Probes:
             solved: frames of the agent that are successes, where somebody knows.
 
         Returns:
-            `success/SOURCE`, the share of frames with D > ½ (the paper's PoS), or above the
-            level of a gate that has one, and
+            `success/SOURCE`, the share of frames with D > ½ (the paper's PoS), and
             `mean/SOURCE`, the mean of D, where there is a discriminator;
             `predicted/SOURCE`, the mean of r_φ, where there is a reward model.
             All are scored as rewards are paid, except `mean/as_trained` and
@@ -80,7 +79,7 @@ class Probes:
         for name, seen in frames.items():
             if reward.discriminator is not None:
                 logits = reward.success_logits(seen).float()
-                values[f"success/{name}"] = (logits > reward.level).float().mean()
+                values[f"success/{name}"] = (logits > 0).float().mean()
                 values[f"mean/{name}"] = logits.sigmoid().mean()
             if reward.members:
                 values[f"predicted/{name}"] = reward.predicted(seen).float().mean()

@@ -12,11 +12,6 @@ from pureward.errors import InputError
 Gate = Literal["hard", "soft"]
 GATES = get_args(Gate)
 
-# What D's logits are counted from, in either kind of reward: D = ½ as in the paper, or the D that a
-# share η of the unlabeled frames is above.
-Level = Literal["half", "share"]
-LEVELS = get_args(Level)
-
 
 def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
     """Imitation reward −log(1 − D), at most `ceiling` (Algorithm 1).
@@ -47,7 +42,7 @@ def gated_reward(
     by a constant leaves the best policy of a fixed-length task as it was.
 
     Args:
-        success_logits: (batch,) high where the prediction is reliable, counted from the level.
+        success_logits: (batch,) high where the prediction is reliable.
         predicted: (batch,) r_φ.
         lowest: at most 0; what counts as zero.
         gate: "hard" for Eq. 12, "soft" for D·r_φ.
@@ -60,18 +55,6 @@ def gated_reward(
     if gate == "soft":
         return torch.sigmoid(success_logits.float()) * above
     raise InputError(f"unknown gate {gate!r}; choose from {GATES}")
-
-
-def share_level(unlabeled_logits: Tensor, prior: Tensor) -> Tensor:
-    """Return the logit that a share η of the agent's frames is above, ().
-
-    η is the share of them that PU learning takes for positive. A discriminator that has learned
-    the order of frames but not how high ½ is (all of them above it, or none) still tells which
-    share that is.
-    """
-    ranked = unlabeled_logits.flatten().sort().values
-    place = ((1.0 - prior) * (len(ranked) - 1)).long()
-    return ranked.index_select(0, place.view(1)).squeeze(0)
 
 
 def ensemble_minimum(predictions: Tensor) -> Tensor:

@@ -17,16 +17,12 @@ from pureward.rewards.compose import (
     ensemble_minimum,
     gated_reward,
     imitation_reward,
-    share_level,
 )
 from pureward.rewards.network import NetworkConfig, ResidualCNN
 from pureward.rewards.scoring import in_batches
 
 # Rewards are float32: a larger bound is none.
 _LARGEST = torch.finfo(torch.float32).max
-
-# A level is the mean over some ten batches: one batch's is too rough, D's drift is slower.
-_PACE = 0.1
 
 LearnedKind = Literal["imitation", "regression", "gated"]
 
@@ -47,8 +43,6 @@ class RewardSpec:
     """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
     gate: Gate = "hard"
     """"hard" for [D > ½], "soft" for D."""
-    level: float = 0.0
-    """Logit that counts as D = ½: 0, or as a run last set it."""
 
     def __post_init__(self) -> None:
         """Refuse parts that do not make a reward."""
@@ -67,8 +61,6 @@ class RewardSpec:
             raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 3")
         if not -_LARGEST <= self.lowest <= 0:
             raise InputError(f"lowest must be finite and at most 0, got {self.lowest}; try 0")
-        if not abs(self.level) <= _LARGEST:
-            raise InputError(f"level must be finite, got {self.level}; 0 is D = ½")
 
     @property
     def has_discriminator(self) -> bool:
@@ -118,8 +110,6 @@ class LearnedReward:
         some = discriminator if discriminator is not None else self.members[0]
         self.device = some.head.weight.device
         self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
-        self.level = torch.tensor(float(spec.level), device=self.device)
-        """Logit that counts as D = ½."""
 
     @property
     def parts(self) -> int:
@@ -138,18 +128,9 @@ class LearnedReward:
 
     @torch.no_grad()
     def scores(self, frames: Tensor) -> Tensor:
-        """Return all a reward is made of, (parts, batch): D's logit above the level, then r_φ.
-
-        Scores may be kept while D goes on learning. All its logits drift meanwhile, and the
-        level with them: counted from it, old and new ones can be compared.
-        """
+        """Return all a reward is made of, (parts, batch): D's logit, then r_φ."""
         rows = in_batches(self._scores, frames, self.batch_size, self.device)
         return rows.view(len(frames), self.parts).T
-
-    @torch.no_grad()
-    def trust(self, frames: Tensor) -> Tensor:
-        """Return the discriminator's logit of each frame, counted from the level."""
-        return self.success_logits(frames) - self.level
 
     @torch.no_grad()
     def from_scores(self, scores: Tensor) -> Tensor:
@@ -159,12 +140,6 @@ class LearnedReward:
         if self.spec.reward == "imitation":
             return imitation_reward(scores[0], ceiling=self.spec.ceiling)
         return gated_reward(scores[0], scores[1], lowest=self.spec.lowest, gate=self.spec.gate)
-
-    @torch.no_grad()
-    def follow(self, unlabeled_frames: Tensor, prior: Tensor) -> None:
-        """Move the level towards the one that a share η of these frames of the agent is above."""
-        level = share_level(self.success_logits(unlabeled_frames), prior)
-        self.level.lerp_(level.float(), _PACE)
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
@@ -192,9 +167,7 @@ class LearnedReward:
         return in_batches(predict, frames, self.batch_size, self.device)
 
     def _scores(self, frames: Tensor) -> Tensor:
-        first = []
-        if self.discriminator is not None:
-            first = [self._run(self.discriminator, frames) - self.level]
+        first = [] if self.discriminator is None else [self._run(self.discriminator, frames)]
         last = [self._predict(frames)] if self.members else []
         return torch.stack(first + last, dim=1)
 

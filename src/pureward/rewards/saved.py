@@ -8,7 +8,7 @@ A folder holds `reward.json` and `reward.safetensors`; a run directory holds tha
 import json
 import os
 import warnings
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +39,14 @@ MAX_CONFIG_BYTES = 65_536
 
 
 def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> None:
-    """Write a reward over the one that is there: each of its two files is old or new, never half.
-
-    A reader between the two finds a gate's level of the save before, a few updates old.
-    """
+    """Write a reward, over the one that is there; each of its two files is replaced whole."""
     folder = Path(directory)
     weights = {
         f"{part}.{name}": tensor.detach().to("cpu", torch.float32).contiguous().clone()
         for part, network in _parts(reward).items()
         for name, tensor in network.state_dict().items()
     }
-    config = {"format": FORMAT, "version": VERSION} | asdict(
-        replace(reward.spec, level=float(reward.level))
-    )
+    config = {"format": FORMAT, "version": VERSION} | asdict(reward.spec)
     with whole_file(folder / WEIGHTS_FILE) as partial:
         write_tensors(partial, weights)
     write_json(folder / CONFIG_FILE, config)
@@ -141,6 +136,11 @@ def _read_spec(path: Path) -> RewardSpec:
             stacklevel=3,
         )
         network["view"] = json.loads(json.dumps(asdict(View.off())))
+        if config.pop("level", 0.0) != 0.0:
+            raise InputError(
+                f"{path} pays above a level of D that moved in training, which only pureward 0.1 "
+                "does; load it there or train it again"
+            )
     elif version != VERSION:
         raise InputError(
             f"{path} has format version {version!r}, this pureward reads {VERSION}; "

@@ -171,8 +171,7 @@ class Learner:
         return self._agent_meter.take(metrics)
 
     def _changed_by_discriminating(self) -> list[Tensor]:
-        level = [] if self.reward.learned is None else [self.reward.learned.level]
-        return [*self.reward.trained(), *level, *self._reward_meter.tensors().values()]
+        return [*self.reward.trained(), *self._reward_meter.tensors().values()]
 
     def _changed_by_improving(self) -> list[Tensor]:
         agent = [tensor for _, tensor in self.agent.tensors()]

@@ -212,7 +212,6 @@ _FAST_PRIORS = {
 # Lift and stack have the same, untried on stack.
 _SOFT_GATE: dict[str, Any] = {
     "gate": "soft",
-    "level": "share",
     "by_reward": 1.0,
     "learning_rate": 3e-5,
 }

@@ -107,7 +107,7 @@ class LearnedRunReward(RunReward):
         self.learned = self._assembled(method, network)
         if self._discriminator is not None:
             known = failures if choice.takes_failures else None
-            self.adversary = self._adversary(self._discriminator, self.learned, known)
+            self.adversary = self._adversary(self._discriminator, known)
             assert choice.prior is not None, "every discriminator has a prior"
             self._prior = RunPrior(
                 choice.prior, self.adversary, replay, data, warmup_steps=config.warmup_steps
@@ -165,8 +165,6 @@ class LearnedRunReward(RunReward):
         kept = {f"trained.{i}": tensor for i, tensor in enumerate(self.trained())}
         kept |= {f"generator.{i}": rng.get_state() for i, rng in enumerate(self.generators())}
         kept |= {"probes": self._generator.get_state()}
-        assert self.learned is not None
-        kept |= {"level": self.learned.level}
         for i, member in enumerate(self._model.networks if self._model else ()):
             kept |= {f"member.{i}.{name}": t for name, t in member.state_dict().items()}
         return kept | flattened("prior", self._prior.state() if self._prior else {})
@@ -179,8 +177,6 @@ class LearnedRunReward(RunReward):
         for i, rng in enumerate(self.generators()):
             rng.set_state(saved[f"generator.{i}"].cpu())
         self._generator.set_state(saved["probes"].cpu())
-        if self.learned is not None:
-            self.learned.level.copy_(saved["level"])
         for i, member in enumerate(self._model.networks if self._model else ()):
             for name, tensor in member.state_dict().items():
                 tensor.copy_(saved[f"member.{i}.{name}"])
@@ -204,9 +200,7 @@ class LearnedRunReward(RunReward):
             members=self._model.networks if self._model else (),
         )
 
-    def _adversary(
-        self, discriminator: Discriminator, learned: LearnedReward, failures: FrameBank | None
-    ) -> Adversary:
+    def _adversary(self, discriminator: Discriminator, failures: FrameBank | None) -> Adversary:
         """D with what it learns from."""
         settings = self._config.reward
         return Adversary(
@@ -217,7 +211,6 @@ class LearnedRunReward(RunReward):
             memory=_memory(self._config, discriminator.config.network, self._replay.device),
             memory_share=settings.memory_share,
             batch=settings.batch,
-            follower=learned if settings.level == "share" else None,
         )
 
     def _labels(self) -> Labels:
