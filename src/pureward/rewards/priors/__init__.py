@@ -1,2 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Class priors η: fixed, scheduled or estimated."""
+"""Class priors η by name: fixed, scheduled or estimated."""
+
+from pureward.rewards.priors.estimated import EstimatedPrior
+from pureward.rewards.priors.evidence import Evidence
+from pureward.rewards.priors.prior import PRIORS, FixedPrior, LinearPrior, Prior, parse_prior
+
+__all__ = [
+    "PRIORS",
+    "EstimatedPrior",
+    "Evidence",
+    "FixedPrior",
+    "LinearPrior",
+    "Prior",
+    "parse_prior",
+]

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """η estimated while a policy learns: smoothed, kept within bounds, with an interval."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.rewards.priors.adjusted_count import adjusted_count
 from pureward.rewards.priors.best_bin import best_bin
 from pureward.rewards.priors.evidence import Evidence
+from pureward.rewards.priors.mean_over_top import mean_over_top
+from pureward.rewards.priors.prior import PRIORS, Prior, Wanted
 from pureward.rewards.priors.resample import Sample, auc, interval, resampled
-from pureward.rewards.risks.failures import adjusted_count
-from pureward.rewards.risks.variational import mean_over_top
 from pureward.types import checked_tensor
 
 #: Name → estimate of every resample from positives, unlabeled and, for `acc`, known failures.
@@ -27,6 +29,10 @@ FEWEST_EPISODES = 5
 ENOUGH_AUC = 0.6
 SEPARATED_AUC = 0.9
 NO_SUCCESSES = 0.05
+
+DEFAULT_FLOOR, DEFAULT_CEILING = 0.1, 0.95
+
+_LOGGED = ("value", "low", "high", "auc")
 
 _KINDS = {
     "held-out positive": ("held_out_positive_logits", "held_out_episodes"),
@@ -52,17 +58,15 @@ class Estimate(NamedTuple):
     """What is doubtful about it, or nothing."""
 
 
-class EstimatedPrior:
-    """η from scores of held-out positives and of the agent's frames, asked now and then."""
-
-    needs_scores = True
+class EstimatedPrior(Prior):
+    """η from scores of held-out positives and of the agent's frames."""
 
     def __init__(
         self,
         estimator: str = "bbe",
         *,
-        floor: float = 0.1,
-        ceiling: float = 0.95,
+        floor: float = DEFAULT_FLOOR,
+        ceiling: float = DEFAULT_CEILING,
         smoothing: float = 0.5,
         resamples: int = 200,
         seed: int = 0,
@@ -93,6 +97,7 @@ class EstimatedPrior:
                 f"{smoothing} and {resamples}; try 0.5 and 200"
             )
         self.estimator = estimator
+        self.wants = frozenset[Wanted](("scores", "failures") if estimator == "acc" else ("scores",))
         self.floor, self.ceiling, self.smoothing = floor, ceiling, smoothing
         self.resamples, self.seed = resamples, seed
         self.value = floor
@@ -100,9 +105,9 @@ class EstimatedPrior:
         self.latest: Estimate | None = None
 
     @property
-    def needs_failures(self) -> bool:
-        """Whether the evidence must hold scores of known failures."""
-        return self.estimator == "acc"
+    def bounds(self) -> tuple[float, float]:
+        """Floor and ceiling."""
+        return self.floor, self.ceiling
 
     def __call__(self, evidence: Evidence) -> float:
         """Return η, after an estimate if the evidence holds scores."""
@@ -110,12 +115,12 @@ class EstimatedPrior:
             self.latest = self._estimate(evidence)
         return self.value
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs, as plain numbers."""
+    def state_dict(self) -> dict[str, float]:
+        """Return what a resumed run needs."""
         return {"value": self.value, "begun": self.begun}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Continue from a saved state."""
         try:
             value, begun = float(state["value"]), bool(state["begun"])
         except (KeyError, TypeError, ValueError):
@@ -132,13 +137,19 @@ class EstimatedPrior:
             )
         self.value, self.begun = kept, begun
 
+    def report(self) -> tuple[dict[str, float], str]:
+        """Return the latest estimate with its interval, and what is doubtful about it."""
+        if self.latest is None:
+            return {}, ""
+        return {name: getattr(self.latest, name) for name in _LOGGED}, self.latest.warning
+
     def _estimate(self, evidence: Evidence) -> Estimate:
         samples = self._samples(evidence)
         rows = ESTIMATORS[self.estimator](*samples)
         low, high = interval(rows)
         separated = auc(samples[0].logits, samples[1].logits)
         # Positives may look like the unlabeled, and in the end do; like failures they may not.
-        useful = auc(samples[0].logits, samples[2].logits) if self.needs_failures else separated
+        useful = auc(samples[0].logits, samples[2].logits) if len(samples) == 3 else separated
         episodes = [sample.episodes for sample in samples]
         finite = [sample.logits.isfinite().all() for sample in samples]
         # The one time the host waits for the device.
@@ -148,7 +159,7 @@ class EstimatedPrior:
         _check_finite(told[len(samples) :])
         _check_episodes(told[: len(samples)])
         self.begun = self.begun or separated > ENOUGH_AUC
-        if self.begun and not (self.needs_failures and useful <= ENOUGH_AUC):
+        if self.begun and not (len(samples) == 3 and useful <= ENOUGH_AUC):
             self._smooth(value)
         warning = self._warning(value, separated)
         return Estimate(value, low, high, separated, self.value, warning)
@@ -156,7 +167,7 @@ class EstimatedPrior:
     def _samples(self, evidence: Evidence) -> list[Sample]:
         """Scores of each kind that the estimator takes, with their resampling weights."""
         samples = []
-        for kind, (scores, numbers) in list(_KINDS.items())[: 3 if self.needs_failures else 2]:
+        for kind, (scores, numbers) in list(_KINDS.items())[: 3 if "failures" in self.wants else 2]:
             logits, episodes = getattr(evidence, scores), getattr(evidence, numbers)
             if logits is None or episodes is None:
                 raise InputError(
@@ -200,3 +211,16 @@ def _check_episodes(counts: list[float]) -> None:
                 f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, got "
                 f"{count:.0f}; bring more or give η as a number"
             )
+
+
+def estimated(
+    estimator: str, floor: float = DEFAULT_FLOOR, ceiling: float = DEFAULT_CEILING
+) -> Prior:
+    """ESTIMATOR:FLOOR:CEILING."""
+    return EstimatedPrior(estimator, floor=floor, ceiling=ceiling)
+
+
+PRIORS.register("bbe")(partial(estimated, "bbe"))
+PRIORS.register("acc")(partial(estimated, "acc"))
+# Its risk takes no η, so there is nothing to bound.
+PRIORS.register("vpu")(lambda: EstimatedPrior("vpu"))

@@ -16,8 +16,6 @@ class Evidence:
 
     progress: float = 0.0
     """Share of the run that is done, 0 to 1."""
-    probe_return: float | None = None
-    """Mean return of the latest evaluation episodes, or None before the first."""
     held_out_positive_logits: Tensor | None = None
     """(n,) logits of positives the discriminator never trained on."""
     held_out_episodes: Tensor | None = None

@@ -1,38 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
 """η over a run: fixed, scheduled, or estimated.
 
-A prior is asked now and then with what is known by then and answers with a number; the
-discriminator takes it through `set_prior`. Estimators have the same seam: the evidence
-carries held-out logits for them, where `needs_scores` says so.
+A prior is asked from time to time with the evidence that it wants, and returns η; the
+discriminator takes it through `set_prior`. `PRIORS` holds the kinds that can be written on the
+command line, as KIND:NUMBER:NUMBER.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from numbers import Real
-from typing import Protocol
+from typing import Literal
 
 from pureward.errors import InputError
-from pureward.rewards.priors.estimated import ESTIMATORS, EstimatedPrior
+from pureward.registry import Registry
 from pureward.rewards.priors.evidence import Evidence
 
+Wanted = Literal["scores", "failures"]
 
-class Prior(Protocol):
-    """The seam between a run and its class prior."""
 
-    @property
-    def needs_scores(self) -> bool:
-        """Whether the evidence must hold scores now and then."""
-        ...
+class Prior:
+    """Where η comes from; a kind of its own overrides what differs."""
+
+    wants: frozenset[Wanted] = frozenset()
+    """Evidence that it needs: "scores" of held-out positives and of the agent's frames, and of
+    known "failures"."""
 
     def __call__(self, evidence: Evidence) -> float:
         """Return η for the updates to come, inside (0, 1)."""
-        ...
+        raise NotImplementedError
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest η that it returns."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, float]:
+        """Return what a resumed run needs."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Continue from a saved state."""
+
+    def report(self) -> tuple[dict[str, float], str]:
+        """Return numbers for the log, and a warning or ""."""
+        return {}, ""
+
+
+#: Kind → a function of the numbers written behind it.
+PRIORS: Registry[Callable[..., Prior]] = Registry("prior")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedPrior:
+class FixedPrior(Prior):
     """The same η throughout, as in the paper."""
 
-    needs_scores = False
     value: float
     """η."""
 
@@ -44,12 +66,16 @@ class FixedPrior:
         """Return the value."""
         return self.value
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The value twice."""
+        return self.value, self.value
+
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPrior:
-    """From one η to another in step with the run."""
+class LinearPrior(Prior):
+    """η that changes linearly over the run."""
 
-    needs_scores = False
     start: float
     """η at the beginning."""
     end: float
@@ -62,78 +88,40 @@ class LinearPrior:
 
     def __call__(self, evidence: Evidence) -> float:
         """Return the value on the line."""
-        return _between(self.start, self.end, evidence.progress)
+        done = min(1.0, max(0.0, evidence.progress))
+        return self.start + (self.end - self.start) * done
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Start and end, in order."""
+        return min(self.start, self.end), max(self.start, self.end)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReturnPrior:
-    """From one η to another as the policy's return rises from one level to another."""
-
-    needs_scores = False
-    start: float
-    """η at or below the low return, and before the first evaluation."""
-    end: float
-    """η at or above the high return."""
-    low_return: float
-    """Return of a policy that never succeeds."""
-    high_return: float
-    """Return of the demonstrations."""
-
-    def __post_init__(self) -> None:
-        """Refuse shares outside (0, 1) and an empty range of returns."""
-        _check("start", self.start)
-        _check("end", self.end)
-        if not self.low_return < self.high_return < float("inf"):
-            raise InputError(
-                f"low_return must be below high_return, got {self.low_return} and "
-                f"{self.high_return}; give the returns of a failing and of an expert policy"
-            )
-
-    def __call__(self, evidence: Evidence) -> float:
-        """Return the value for the latest return."""
-        if evidence.probe_return is None:
-            return self.start
-        span = self.high_return - self.low_return
-        return _between(self.start, self.end, (evidence.probe_return - self.low_return) / span)
+@PRIORS.register("linear")
+def linear(start: float, end: float) -> Prior:
+    """linear:START:END."""
+    return LinearPrior(start=start, end=end)
 
 
 def parse_prior(written: str | float) -> Prior:
-    """Read a prior as it is written on the command line, or a number; the error lists the forms."""
+    """Return the prior that a number or a text such as "linear:0.1:0.7" or "bbe" stands for."""
     if isinstance(written, Real):
         return FixedPrior(value=float(written))
-    if isinstance(written, str):
-        kind, *rest = written.split(":")
-        try:
-            return _read(kind, [float(number) for number in rest])
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-    raise InputError(
-        "a prior is written 0.5, linear:START:END, return:START:END:LOW:HIGH, bbe, acc (each "
-        f"also with :FLOOR:CEILING) or vpu, got {written!r}"
-    )
-
-
-def _read(kind: str, numbers: list[float]) -> Prior:
-    """Return the prior of a kind; a ValueError means a wrong count of numbers, or no kind."""
-    if kind == "linear":
-        start, end = numbers
-        return LinearPrior(start=start, end=end)
-    if kind == "return":
-        start, end, low, high = numbers
-        return ReturnPrior(start=start, end=end, low_return=low, high_return=high)
-    if kind in ESTIMATORS and not numbers:
-        return EstimatedPrior(kind)
-    if kind in ESTIMATORS and kind != "vpu":  # whose risk takes no η that could be bounded
-        floor, ceiling = numbers
-        return EstimatedPrior(kind, floor=floor, ceiling=ceiling)
-    if numbers:
-        raise ValueError
-    return FixedPrior(value=float(kind))
-
-
-def _between(start: float, end: float, share: float) -> float:
-    return start + (end - start) * min(1.0, max(0.0, share))
+    kind, *rest = written.split(":") if isinstance(written, str) else ("",)
+    try:
+        numbers = [float(number) for number in rest]
+        if kind not in PRIORS:
+            return FixedPrior(value=float(kind))
+        make = PRIORS[kind]
+        signature(make).bind(*numbers)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"a prior is a number such as 0.5, or one of {', '.join(PRIORS)} with its numbers, "
+            f"such as linear:0.1:0.7 or bbe:0.1:0.9, got {written!r}"
+        ) from None
+    return make(*numbers)
 
 
 def _check(name: str, value: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variational PU learning (Chen et al. 2020): a risk that needs no prior, and an estimate of η.
+"""Variational PU learning (Chen et al. 2020): a risk that needs no prior.
 
 Φ = sigmoid(logit) is learned in proportion to p_p/p_u. The first part of the risk fixes that
 ratio up to a factor; where some frames can only be successes it is P(success | frame) once its
@@ -16,12 +16,10 @@ from scipy.special import betaincinv
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.rewards.priors.resample import Sample
 from pureward.rewards.risks.pu import Loss, Risk, checked, checked_logits, detached, is_number
 from pureward.types import checked_tensor
 
 CONCENTRATION = 0.3  # of the symmetric Beta distribution that mixing shares are drawn from
-TOP = 0.95  # quantile of the held-out positives' Φ that is taken as the ratio's top
 _KNOTS = 1025
 
 
@@ -121,11 +119,3 @@ def _quantiles(device: torch.device) -> Tensor:
     probabilities = np.linspace(0.0, 1.0, _KNOTS)
     quantiles = betaincinv(CONCENTRATION, CONCENTRATION, probabilities)
     return torch.tensor(quantiles, dtype=torch.float32, device=device)
-
-
-def mean_over_top(positive: Sample, unlabeled: Sample) -> Tensor:
-    """Return η̂ = E_u[Φ] over the top of Φ on held-out positives, (rows,) within [0, 1]."""
-    ordered, order = positive.logits.sigmoid().sort()
-    reached = positive.weights[:, order].cumsum(1) >= TOP - 1e-9
-    top = ordered[reached.to(torch.uint8).argmax(1)]
-    return ((unlabeled.weights @ unlabeled.logits.sigmoid()) / top).clamp(max=1.0)

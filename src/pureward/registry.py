@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that a user may choose from, ours and those of other packages.
+
+A package adds its own by an entry point in the group "pureward", whose module registers them:
+
+    [project.entry-points.pureward]
+    my_package = "my_package.pureward_plugin"
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TypeVar
+
+from pureward.errors import InputError
+
+T = TypeVar("T")
+
+GROUP = "pureward"
+
+
+class UnknownNameError(InputError, KeyError):
+    """A name that nothing is registered by."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would quote it
+
+
+class Registry(dict[str, T]):
+    """A dictionary of things of one kind, with those of installed plugins."""
+
+    def __init__(self, kind: str) -> None:
+        """Begin empty; `kind` is what the things are, for messages: "risk"."""
+        super().__init__()
+        self.kind = kind
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that adds what it decorates; a name that exists is refused."""
+        if not isinstance(name, str) or not name:
+            raise InputError(f"a {self.kind} is registered by its name, got {name!r}; pass a str")
+
+        def added(value: T) -> T:
+            if self.get(name, value) is not value:
+                raise InputError(f"a {self.kind} {name!r} exists already; choose another name")
+            self[name] = value
+            return value
+
+        return added
+
+    def __missing__(self, name: str) -> T:
+        load_plugins()
+        if name in self.keys():
+            return self[name]
+        raise UnknownNameError(f"unknown {self.kind} {name!r}; choose from {', '.join(self)}")
+
+    def __contains__(self, name: object) -> bool:
+        if not super().__contains__(name):
+            load_plugins()
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        load_plugins()
+        return super().__iter__()
+
+
+@cache
+def load_plugins() -> None:
+    """Import the plugins of installed packages, once."""
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            raise InputError(
+                f"the plugin {point.name!r} ({point.value}) cannot be imported "
+                f"({type(error).__name__}: {error}); repair or uninstall its package"
+            ) from error
