@@ -14,8 +14,15 @@ from pureward.errors import InputError
 from pureward.train.evaluate import film
 
 
+@pytest.fixture(scope="module")
+def compiled():
+    """Kernels, of which Warp's compiler leaves reference cycles the first time."""
+    for engine in ("mujoco", "warp"):
+        made(engine=engine, cameras=True)
+
+
 @pytest.fixture
-def no_collector():
+def no_collector(compiled):
     """Reference counts alone have to do: the collector does not know how large a simulator is."""
     gc.collect()
     gc.disable()
