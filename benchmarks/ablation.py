@@ -20,7 +20,7 @@ from pureward.distributed.jobs import Ending, Job, work_off
 from pureward.distributed.processes import LocalProcesses
 from pureward.distributed.training import Training
 from pureward.files import write_json
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.runs.config_file import with_settings
 from pureward.runs.log import read_metrics
 from pureward.train.presets import preset
@@ -192,7 +192,7 @@ class Clock:
 
 def training(args: Args, name: str, row: Row, seed: int) -> Training:
     """The run of a row on a seed."""
-    method = method_named(row.method)
+    method = METHODS[row.method]
     assert method.positives is not None
     data = {method.positives: str(args.data / args.task / method.positives)}
     prior = TABLE_2.get((args.task, method.reward), "")

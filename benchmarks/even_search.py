@@ -26,7 +26,7 @@ from pureward.paper.figures import IMITATION, SUPERVISED
 from pureward.paper.plan import Plan, make_plan
 from pureward.paper.reproduce import read_results
 from pureward.paper.sweep import carry_out, local_executor
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import flat, to_json, with_settings
 from pureward.train.presets import preset
@@ -87,7 +87,7 @@ REGRESSION = (
 
 def changes_of(method: str) -> tuple[Change, ...]:
     """As many for every method: gated presets average the policy, others may."""
-    row = method_named(method)
+    row = METHODS[method]
     if not row.has_discriminator:
         return REGRESSION
     if row.reward == "gated":
@@ -118,7 +118,7 @@ def preset_of(args: Args, method: str, seed: int = 0) -> RunConfig:
 
 def data_of(args: Args, method: str) -> Path:
     """The folder that a method learns from."""
-    positives = method_named(method).positives
+    positives = METHODS[method].positives
     assert positives is not None, "a search is for learned rewards"
     return args.out / args.task / positives
 

@@ -16,7 +16,7 @@ from pureward.diagnostics.history import History, card_number
 from pureward.diagnostics.report import write_report
 from pureward.distributed.fleet import train_all
 from pureward.errors import InputError
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect
 from pureward.runs.config import RunConfig
 from pureward.train.presets import ON_ONE_CORE, preset
@@ -89,7 +89,7 @@ def run_config(method: str, out: Path, size: Size) -> RunConfig:
         "checkpoint_every": 2 * every,
         "snapshot_every": max(1, every // 2),
     }
-    needed = method_named(method).positives
+    needed = METHODS[method].positives
     if needed is None:
         return preset(TASK, **settings)
     return preset(TASK, method=method, **settings, **{needed: str(out / needed)})

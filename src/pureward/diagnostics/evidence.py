@@ -20,7 +20,7 @@ from pureward.errors import InputError
 from pureward.files import write_json
 from pureward.picture import cameras, save_figure
 from pureward.rewards.learned import LearnedReward
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.policy import load_policy
@@ -95,7 +95,7 @@ def probe(
         seed: of the episodes' first states.
     """
     history = read_history(run)
-    if method_named(history.method).reward == "truth":
+    if METHODS[history.method].reward == "truth":
         raise InputError(
             f"{run} learned from the task's own reward, so there is nothing to probe; "
             "probe a run on a learned reward, such as nn-pugail's"

@@ -13,7 +13,7 @@ import numpy as np
 from pureward.diagnostics.verdict import Facts, Verdict, judge
 from pureward.errors import InputError
 from pureward.files import read_object
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.runs.config_file import read_settings
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
@@ -104,7 +104,7 @@ def _of_a_run(config: Any) -> dict[str, Any]:
     """Settings as they are, if they are a run's: an older one may have others than today's."""
     if not isinstance(config, dict) or not {"task", "method"} <= config.keys():
         raise InputError("it must name a task and a method; it is no run's")
-    method_named(str(config["method"]))
+    METHODS[str(config["method"])]
     return config
 
 

@@ -20,7 +20,7 @@ from pureward.diagnostics.lines import lines
 from pureward.diagnostics.plot import PRIOR, SUCCESS, curves
 from pureward.diagnostics.reading import ending, read_curves, read_error, read_success, trained_for
 from pureward.files import read_file, whole_file
-from pureward.rewards.methods import METHODS, Positives, method_named
+from pureward.rewards.methods import METHODS, Positives
 
 _DOTS_PER_INCH = 110
 _PICTURE_BYTES = 2**26  # of a picture that is taken in
@@ -94,9 +94,9 @@ def write_report(
         Section(title="What was run", parts=[_paragraphs(notes), _table(histories)]),
         Section(title="Verdicts", parts=[_verdicts(histories)]),
         *(
-            _curves(kind, [run for run in histories if method_named(run.method).positives == kind])
+            _curves(kind, [run for run in histories if METHODS[run.method].positives == kind])
             for kind in _KINDS
-            if any(method_named(run.method).positives == kind for run in histories)
+            if any(METHODS[run.method].positives == kind for run in histories)
         ),
         *_success(histories),
         *_prior(histories),
@@ -152,7 +152,7 @@ def _curves(kind: Positives, runs: Sequence[History]) -> Section:
 
 def _success(runs: Sequence[History]) -> list[Section]:
     probed = [run for run in runs if any(row["kind"] == "probe" for row in run.rows)]
-    probed = [run for run in probed if method_named(run.method).has_discriminator]
+    probed = [run for run in probed if METHODS[run.method].has_discriminator]
     if not probed:
         return []
     told = [read_success(run) for run in probed]

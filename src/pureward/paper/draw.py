@@ -20,7 +20,7 @@ from pureward.envs import make
 from pureward.paper.figure import Picture
 from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 
 _PANEL = (4.2, 3.2)  # inches
 _KINDS = ("demonstrations", "annotations")
@@ -150,7 +150,7 @@ def _legend_below(axis: Axes) -> None:
 def _evaluated(groups: Sequence[Group]) -> dict[str, list[History]]:
     """The runs that have measured a return, by the kind of data that they learn from."""
     runs = [run for g in groups for run in g.runs if len(run.series("eval", "return"))]
-    kinds = {k: [run for run in runs if method_named(run.method).positives == k] for k in _KINDS}
+    kinds = {k: [run for run in runs if METHODS[run.method].positives == k] for k in _KINDS}
     return {kind: own for kind, own in kinds.items() if own}
 
 

@@ -15,7 +15,7 @@ from pureward.distributed.training import Training, wall_seconds
 from pureward.envs import find_device, make
 from pureward.envs.tasks import find_task
 from pureward.paper.plan import Plan, Step
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
 from pureward.runs.directory import RunDirectory, steps_made
 from pureward.runs.machine import machine_name
@@ -151,7 +151,7 @@ def _estimate(step: Step, machine: str, rates: dict[tuple[str, str], Rate]) -> E
         # Data takes seconds beside runs of minutes, and is not counted.
         return Estimate(step=step, done=step.finished(), seconds=0.0, source="", bytes=0)
     config = step.config
-    method = method_named(config.method)
+    method = METHODS[config.method]
     rate = rates.get((config.task, config.method))
     if rate is None and method.members == 1:  # fitting an ensemble takes its own time
         rate = RATES.get((config.task, method.reward, machine))

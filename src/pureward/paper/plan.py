@@ -19,7 +19,7 @@ from pureward.errors import InputError
 from pureward.files import is_claimed
 from pureward.paper.figure import Figure, Variant
 from pureward.paper.tasks import STUDIES, Study
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect
 from pureward.runs.config_file import (
     differences,
@@ -128,7 +128,7 @@ def make_plan(
     for task in chosen:
         if task not in studies:
             raise InputError(f"no study is declared for task {task!r}; choose from {list(studies)}")
-        needs = {method_named(variant.method).positives for variant in variants}
+        needs = {METHODS[variant.method].positives for variant in variants}
         data = _data(task, studies[task], out / task, device, annotated="annotations" in needs)
         steps |= {step.out: step for step in data}
         for variant in variants:
@@ -183,7 +183,7 @@ def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool
 def _training(
     task: str, variant: Variant, seed: int, study: Study, folder: Path, device: str
 ) -> Training:
-    needed = method_named(variant.method).positives
+    needed = METHODS[variant.method].positives
     assert needed is not None, "a figure shows learned rewards"
     data: dict[str, Any] = {needed: str(folder / needed)}
     own = preset(task, method=variant.method, seed=seed, device=device, **data)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """D_θ and its update by either branch of Algorithm 1."""
 
-from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
@@ -12,15 +11,11 @@ from torch import Tensor
 from pureward.capture import CapturedCall
 from pureward.errors import InputError, check_seed
 from pureward.rewards.arithmetic import Arithmetic, logits, random_logits, resolved, usable_device
-from pureward.rewards.network import NetworkConfig, check_stored, seeded_network
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.network import check_stored, seeded_network
 from pureward.rewards.optimizer import adam, trained_tensors
-from pureward.rewards.risks.failures import nnpnu
-from pureward.rewards.risks.pu import Loss, Risk, RiskFunction, check_loss, nnpu
-from pureward.rewards.risks.variational import mixed_frames, vpu
+from pureward.rewards.risks import RISKS, Risk, RiskFunction, RiskKind
 from pureward.rewards.scoring import in_batches
-
-#: Risks on a third batch of frames beside positives and unlabeled, and what they call its logits.
-THIRD_BATCH: dict[RiskFunction, str] = {nnpnu: "failure_logits", vpu: "mixed_logits"}
 
 METRICS = (
     "risk/value",
@@ -33,51 +28,15 @@ METRICS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiscriminatorConfig:
-    """How a discriminator looks and learns."""
-
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    """Shape of the network, its frames and how it looks at them."""
-    learning_rate: float = 1e-5
-    """Step size of Adam (Table 3)."""
-    prior: float = 0.5
-    """η, the share of successes expected among the agent's frames."""
-    slack: float = 0.0
-    """β, how far below zero a minibatch may bring the negative risk."""
-    step_back: float = 1.0
-    """γ, the weight of the ascent when it falls lower still."""
-    loss: Loss = "logistic"
-    """"logistic" as in the paper, or the bounded "sigmoid"."""
-    even: bool = False
-    """Whether successes and failures count alike in the risk, whatever η."""
-    failure_weight: float = 0.2
-    """ρ, how much of the failure part known failures make up, where there are any."""
-    mixup_weight: float = 0.03
-    """λ, the weight of the mixed frames in the variational risk."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot train."""
-        if not 0 < self.learning_rate < 1:
-            raise InputError(
-                f"learning_rate must lie inside (0, 1), got {self.learning_rate}; try 1e-5"
-            )
-        checked_prior(self.prior)
-        check_loss(self.loss)
-        if not 0 <= self.slack < float("inf"):
-            raise InputError(f"slack must be finite and at least 0, got {self.slack}; try 0")
-        if not 0 < self.step_back <= 1:
-            raise InputError(f"step_back must lie in (0, 1], got {self.step_back}; try 1")
-
-
 class Discriminator:
     """Tells successes (1) from failures (0) by frames; trained on positives and unlabeled."""
 
     def __init__(
         self,
-        config: DiscriminatorConfig,
+        config: RewardConfig,
         *,
-        risk: RiskFunction = nnpu,
+        risk: str | RiskFunction = "",
+        prior: float = 0.5,
         device: torch.device | str = "cpu",
         seed: int = 0,
         captured: bool = False,
@@ -86,8 +45,10 @@ class Discriminator:
         """Build network, optimiser and random generator.
 
         Args:
-            config: shape and learning settings.
-            risk: `pn`, `upu`, `nnpu`, `nnpnu`, `vpu` or another of their signature.
+            config: network and learning settings.
+            risk: a name in `RISKS`, or a function with the signature of `nnpu`; "" is the
+                configuration's, or else "nnpu".
+            prior: η, the share of successes expected among the agent's frames.
             device: where it lives; frames must be there too.
             seed: of the initial weights and of every later draw.
             captured: on CUDA, run updates as one CUDA graph; batch sizes are then fixed by
@@ -96,13 +57,13 @@ class Discriminator:
         """
         check_seed(seed)
         self.config = config
-        self.risk = risk
+        self.risk = risk_kind(risk or config.risk or "nnpu")
         self.device = usable_device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         self.network = seeded_network(config.network, seed, self.device)
         self.optimizer = adam(self.network.parameters(), config.learning_rate, self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
-        self.prior = torch.tensor(checked_prior(config.prior), device=self.device)
+        self.prior = torch.tensor(checked_prior(prior), device=self.device)
         self.captured = captured
         self._capture: _Capture | None = None
         if captured and self.device.type != "cuda":
@@ -119,12 +80,13 @@ class Discriminator:
         Args:
             positive_frames: (n, channels, height, width) uint8, demonstrations or annotated.
             unlabeled_frames: (m, channels, height, width) uint8, the agent's.
-            failure_frames: (k, channels, height, width) uint8, of known failures, for `nnpnu`.
+            failure_frames: (k, channels, height, width) uint8, of known failures, if the risk takes them.
         """
-        if (failure_frames is not None) != (self.risk is nnpnu):
+        if (failure_frames is not None) != self.risk.takes_failures:
             raise InputError(
-                f"known failures go with the risk nnpnu and only with it, got {_name(self.risk)} "
-                f"{'with' if failure_frames is not None else 'without'} them; change either"
+                f"known failures go with a risk that takes them, such as nnpnu, got "
+                f"{_name(self.risk)} {'with' if failure_frames is not None else 'without'} them; "
+                "change either"
             )
         batches = [positive_frames, unlabeled_frames]
         if failure_frames is not None:
@@ -168,28 +130,25 @@ class Discriminator:
         settings: dict[str, Any] = {
             "prior": self.prior,
             "slack": self.config.slack,
-            "step_back": self.config.step_back,
             "loss": self.config.loss,
             "even": self.config.even,
         }
-        if self.risk is nnpnu:
-            settings["failure_weight"] = self.config.failure_weight
-        if self.risk is vpu:
-            mixed = mixed_frames(*frames.split(counts), generator=self.generator)
-            frames, counts = torch.cat([frames, mixed.frames]), [*counts, len(mixed.frames)]
-            settings |= {"mixed_shares": mixed.shares, "mixup_weight": self.config.mixup_weight}
+        if self.risk.make_third is not None:
+            made, more = self.risk.make_third(*frames.split(counts), self.generator)
+            frames, counts = torch.cat([frames, made]), [*counts, len(made)]
+            settings |= more
         logits = self._training_logits(frames)
         self.optimizer.zero_grad(set_to_none=True)
         if self._risk_is_fused(len(frames)):
             from pureward.kernels.rewards.risk import differentiated
 
-            metrics, gradient = differentiated(self.risk, logits.detach(), counts[0], **settings)
+            metrics, gradient = differentiated(self.risk.function, logits.detach(), counts[0], **settings)
             logits.backward(gradient)
         else:
             positive, unlabeled, *third = logits.split(counts)
             if third:
-                settings[THIRD_BATCH[self.risk]] = third[0]
-            result = self.risk(positive, unlabeled, **settings)
+                settings[self.risk.third] = third[0]
+            result = self.risk.function(positive, unlabeled, **settings)
             result.objective.backward()
             metrics = measured(result, positive, unlabeled)
         self.optimizer.step()
@@ -206,7 +165,7 @@ class Discriminator:
             return False
         from pureward.kernels.rewards.risk import supports
 
-        return supports(self.risk, samples)
+        return supports(self.risk.function, samples)
 
 
 _Shapes = tuple[torch.Size, ...]
@@ -240,8 +199,16 @@ def _told(shapes: _Shapes) -> str:
     return " and ".join(str(tuple(shape)) for shape in shapes)
 
 
-def _name(risk: RiskFunction) -> str:
-    return getattr(risk, "__name__", repr(risk))
+def risk_kind(risk: str | RiskFunction) -> RiskKind:
+    """Return a risk by name, or by its function, registered or not."""
+    if isinstance(risk, str):
+        return RISKS[risk]
+    known = (kind for kind in RISKS.values() if kind.function is risk)
+    return next(known, RiskKind(function=risk))
+
+
+def _name(risk: RiskKind) -> str:
+    return getattr(risk.function, "__name__", repr(risk.function))
 
 
 def measured(result: Risk, positive_logits: Tensor, unlabeled_logits: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class RewardSpec:
     """Shape of every network in it, and of the frames it takes."""
     members: int = 0
     """Reward models whose minimum is r_φ; 0 where there is none."""
-    ceiling: float = 3.0
+    ceiling: float = 1.0
     """r_max of the imitation reward."""
     lowest: float = 0.0
     """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
@@ -58,7 +58,7 @@ class RewardSpec:
         if self.gate not in GATES:
             raise InputError(f"unknown gate {self.gate!r}; choose from {GATES}")
         if not 0 < self.ceiling <= _LARGEST:
-            raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 3")
+            raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 1")
         if not -_LARGEST <= self.lowest <= 0:
             raise InputError(f"lowest must be finite and at most 0, got {self.lowest}; try 0")
 

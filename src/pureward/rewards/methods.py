@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from pureward.errors import InputError
+from pureward.registry import Registry
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.priors.estimated import EstimatedPrior
-from pureward.rewards.priors.prior import FixedPrior, Prior, parse_prior
-from pureward.rewards.risks.failures import nnpnu
-from pureward.rewards.risks.pu import RiskFunction, nnpu, pn, upu
-from pureward.rewards.risks.variational import vpu
+from pureward.rewards.priors import Prior, parse_prior
+from pureward.rewards.risks import RISKS, RiskKind
 from pureward.rewards.view import View
 
 RewardKind = Literal["truth", "imitation", "regression", "gated"]
@@ -27,8 +25,8 @@ class Method:
     """The task's own, −log(1−D), r_φ, or [D > ½]·r_φ."""
     positives: Positives | None
     """What a user must bring: demonstrations, annotated episodes, or nothing."""
-    risk: RiskFunction | None = None
-    """What its discriminator minimises; None where there is none."""
+    risk: str = ""
+    """Name of what its discriminator minimises; "" if it has none."""
     prior: float | None = None
     """η where the method fixes it; None leaves it to the run."""
     regularised: bool = True
@@ -49,7 +47,7 @@ class Method:
     @property
     def has_discriminator(self) -> bool:
         """Whether a discriminator is trained beside the agent."""
-        return self.risk is not None
+        return bool(self.risk)
 
     @property
     def has_reward_model(self) -> bool:
@@ -61,7 +59,7 @@ class Method:
         return config if self.regularised else replace(config, dropout=0.0, view=View.off())
 
 
-def _imitation(summary: str, risk: RiskFunction, **rest) -> Method:
+def _imitation(summary: str, risk: str, **rest) -> Method:
     return Method(
         summary=summary, reward="imitation", positives="demonstrations", risk=risk, **rest
     )
@@ -71,88 +69,89 @@ def _supervised(summary: str, reward: RewardKind, **rest) -> Method:
     return Method(summary=summary, reward=reward, positives="annotations", **rest)
 
 
-METHODS: dict[str, Method] = {
+METHODS: Registry[Method] = Registry("method")
+METHODS |= {
     "truth": Method(summary="the task's own reward, for experts", reward="truth", positives=None),
     "gail-noreg": _imitation(
-        "GAIL without augmentation or dropout", pn, prior=0.5, regularised=False
+        "GAIL without augmentation or dropout", "pn", prior=0.5, regularised=False
     ),
-    "gail": _imitation("GAIL, agent frames as failures", pn, prior=0.5),
-    "pugail": _imitation("GAIL with the unbiased PU risk", upu),
-    "nn-pugail": _imitation("GAIL with the non-negative PU risk", nnpu),
+    "gail": _imitation("GAIL, agent frames as failures", "pn", prior=0.5),
+    "pugail": _imitation("GAIL with the unbiased PU risk", "upu"),
+    "nn-pugail": _imitation("GAIL with the non-negative PU risk", "nnpu"),
     "prl": _supervised("reward regressed on annotated episodes", "regression"),
     "prl-ensemble": _supervised("minimum of several regressed rewards", "regression", members=5),
     "pnrl": _supervised(
-        "regressed reward gated, agent frames as failures", "gated", risk=pn, prior=0.5
+        "regressed reward gated, agent frames as failures", "gated", risk="pn", prior=0.5
     ),
-    "purl": _supervised("regressed reward gated by the unbiased PU risk", "gated", risk=upu),
+    "purl": _supervised("regressed reward gated by the unbiased PU risk", "gated", risk="upu"),
     "nn-purl": _supervised(
         "regressed reward gated by the non-negative PU risk", "gated", risk=nnpu
     ),
 }
 
 
-def method_named(name: str) -> Method:
-    """Return a method by name, or say which names there are."""
-    if name not in METHODS:
-        raise InputError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
-    return METHODS[name]
-
-
 class Choice(NamedTuple):
     """How a method's discriminator learns in one run."""
 
-    risk: RiskFunction | None
-    """What it minimises; None where the method has no discriminator."""
-    prior: Prior | None
-    """Where η comes from; None likewise."""
-
-    @property
-    def takes_failures(self) -> bool:
-        """Whether every update takes known failures as well."""
-        return self.risk is nnpnu
+    risk: RiskKind
+    """What it minimises."""
+    prior: Prior
+    """Where η comes from."""
 
 
-def choose(name: str, *, prior: str | float | None = None, failures: bool = False) -> Choice:
-    """Return the risk and the prior of a method with a run's options; refuse contradictions.
+def choose(
+    name: str, *, risk: str = "", prior: str | float | None = None, failures: bool = False
+) -> Choice | None:
+    """Return risk and prior of a method with a run's options, None if it has no discriminator.
 
     Args:
         name: of a method.
+        risk: a name in `RISKS`, or "" for the method's own.
         prior: as `parse_prior` reads it; None for the method's own, or 0.5.
         failures: whether known failures are given.
     """
-    method = method_named(name)
-    if method.risk in (None, pn):
-        return _choose_without_options(name, method, prior, failures)
-    chosen = parse_prior(0.5 if prior is None else prior)
-    estimator = chosen.estimator if isinstance(chosen, EstimatedPrior) else None
-    if estimator == "acc" and not failures:
+    method = METHODS[name]
+    if method.prior is not None or not method.has_discriminator:
+        _refuse_options(name, method, risk, prior, failures)
+    if not method.has_discriminator:
+        return None
+    kind = RISKS[risk or method.risk]
+    own = method.prior if method.prior is not None else kind.prior or None
+    if own is not None and prior not in (None, own):
         raise InputError(
-            "the prior acc is estimated from known failures, got none; "
-            "give a dataset of failures or choose bbe"
+            f"the risk {risk} has the prior {own} and no other, got {prior}; leave it out"
         )
-    if estimator == "vpu" and failures:
+    if failures != kind.takes_failures:
+        takes, remedy = (
+            ("takes none", "choose --reward.risk nnpnu or leave them out")
+            if failures
+            else ("needs some", "give --failures FOLDER or choose nnpu")
+        )
         raise InputError(
-            "vpu learns from positives and unlabeled alone, got known failures too; "
-            "leave them out or choose the prior acc or bbe"
+            f"known failures are {'given' if failures else 'not given'}, and the risk "
+            f"{risk or method.risk} {takes}; {remedy}"
         )
-    if failures and method.risk is not nnpu:
+    chosen = parse_prior(0.5 if own is None and prior is None else own if own is not None else prior)
+    if "failures" in chosen.wants and not failures:
         raise InputError(
-            f"known failures need a non-negative method, got {name}; choose nn-pugail or nn-purl"
+            f"the prior {prior} is estimated from known failures, got none; "
+            "give --failures FOLDER or choose bbe"
         )
-    risk = vpu if estimator == "vpu" else nnpnu if failures else method.risk
-    return Choice(risk, chosen)
+    return Choice(kind, chosen)
 
 
-def _choose_without_options(
-    name: str, method: Method, prior: str | float | None, failures: bool
-) -> Choice:
-    if prior is not None or failures:
-        option = "known failures" if prior is None else f"the prior {prior}"
-        reason = (
-            "has no discriminator" if method.risk is None else "takes all agent frames as failures"
-        )
-        raise InputError(
-            f"{name} {reason}, so {option} would have no effect; leave it out or choose "
-            "nn-pugail or nn-purl"
-        )
-    return Choice(method.risk, None if method.prior is None else FixedPrior(value=method.prior))
+def _refuse_options(
+    name: str, method: Method, risk: str, prior: str | float | None, failures: bool
+) -> None:
+    given = {"the risk " + risk: risk, "known failures": failures, f"the prior {prior}": prior}
+    for option, value in given.items():
+        if value not in ("", None, False):
+            reason = (
+                "takes all agent frames as failures"
+                if method.has_discriminator
+                else "has no discriminator"
+            )
+            raise InputError(
+                f"{name} {reason}, so {option} would have no effect; leave it out or choose "
+                "nn-pugail or nn-purl"
+            )

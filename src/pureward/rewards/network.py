@@ -9,11 +9,9 @@ docs/paper-notes.md says which parts of this the table leaves open.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-import tyro
 from torch import Tensor, nn
 
 from pureward.errors import InputError
@@ -29,12 +27,11 @@ MAX_CHANNELS = 1024
 class NetworkConfig:
     """Shape of the residual network, and how it looks at frames."""
 
-    # The frames of a run are its environment's: its command line does not ask for their shape.
-    frame_channels: Annotated[int, tyro.conf.Suppress] = 3
+    frame_channels: int = 3
     """Channels of a sample: 3 × cameras × stacked frames."""
-    height: Annotated[int, tyro.conf.Suppress] = 64
+    height: int = 64
     """Height of a frame in pixels."""
-    width: Annotated[int, tyro.conf.Suppress] = 64
+    width: int = 64
     """Width of a frame in pixels."""
     stage_channels: tuple[int, ...] = (16, 32, 32)
     """Channels of each stage (Table 3)."""

@@ -3,13 +3,11 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-import tyro
 from torch import Tensor
 
 from pureward.capture import CapturedCall
@@ -22,47 +20,10 @@ from pureward.rewards.annotations import (
 )
 from pureward.rewards.arithmetic import Arithmetic, logits, random_logits, resolved, usable_device
 from pureward.rewards.compose import ensemble_minimum
-from pureward.rewards.network import NetworkConfig, ResidualCNN, seeded_network
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.network import ResidualCNN, seeded_network
 from pureward.rewards.optimizer import adam, set_rate, trained_tensors
 from pureward.rewards.scoring import in_batches
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewardModelConfig:
-    """How a reward model looks and learns."""
-
-    # A run's network is that of its discriminator and its members are the method's, so the
-    # command line does not show them a second time.
-    network: Annotated[NetworkConfig, tyro.conf.Suppress] = field(default_factory=NetworkConfig)
-    """Shape of the network, its frames and how it looks at them."""
-    members: Annotated[int, tyro.conf.Suppress] = 1
-    """Networks of the ensemble, each from its own initial weights; the lowest one speaks."""
-    learning_rate: float = 1e-4
-    """Step size of Adam (Table 3)."""
-    batch_size: int = 256
-    """Frames a step."""
-    epochs: int = 20
-    """Passes over the annotated frames."""
-    decay: bool = False
-    """Let the step size fall to 0 over the passes, along half a cosine."""
-    held_out: float = 0.1
-    """Share of the episodes kept from training to measure the error on."""
-    patience: int | None = None
-    """Passes without a lower held-out error before stopping; None trains to the end."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot train."""
-        for name in ("members", "batch_size", "epochs"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 < self.learning_rate < 1:
-            raise InputError(
-                f"learning_rate must lie inside (0, 1), got {self.learning_rate}; try 1e-4"
-            )
-        if not 0 <= self.held_out < 1:
-            raise InputError(f"held_out must lie in [0, 1), got {self.held_out}; try 0.1")
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience must be at least 1, got {self.patience}; or None for never")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,21 +59,38 @@ class RewardModel:
 
     def __init__(
         self,
-        config: RewardModelConfig,
+        config: RewardConfig,
         *,
+        members: int = 1,
         device: torch.device | str = "cpu",
         seed: int = 0,
         arithmetic: Arithmetic = "auto",
     ) -> None:
-        """Build the members, each with its own weights, optimiser and random generator."""
+        """Build the networks of an ensemble.
+
+        Args:
+            config: network, and in `model` how it is fitted.
+            members: networks, each with its own weights, optimiser and random generator; the
+                lowest prediction counts.
+            device: where they live.
+            seed: of the initial weights and of every later draw.
+            arithmetic: "auto" for the fastest the device has.
+        """
         check_seed(seed)
-        self.config = config
+        if not 1 <= members <= 64:
+            raise InputError(f"members must lie in [1, 64], got {members}; try 5")
+        self.config = config.model
         self.device = usable_device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
-        seeds = [seed * config.members + member for member in range(config.members)]
+        seeds = [seed * members + member for member in range(members)]
         self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
         self.optimizers = [
-            adam(network.parameters(), config.learning_rate, self.device, changing=config.decay)
+            adam(
+                network.parameters(),
+                self.config.learning_rate,
+                self.device,
+                changing=self.config.decay,
+            )
             for network in self.networks
         ]
         self.generators = [torch.Generator(self.device).manual_seed(s) for s in seeds]
@@ -145,7 +123,7 @@ class RewardModel:
             )
         passes: list[Pass] = []
         kept = []
-        for member in range(self.config.members):
+        for member in range(len(self.networks)):
             kept.append(
                 self._fit_member(member, frames, rewards, train, held_out, passes, progress)
             )
@@ -170,7 +148,7 @@ class RewardModel:
         frames = frames.to(self.device, non_blocking=True)
         rewards = rewards.detach().to(self.device, torch.float32)
         self.lowest = torch.minimum(self.lowest, rewards.min())
-        errors = [self._step(member, frames, rewards) for member in range(self.config.members)]
+        errors = [self._step(member, frames, rewards) for member in range(len(self.networks))]
         return {"reward/error": torch.stack(errors).mean()}
 
     def member_predictions(self, frames: Tensor, batch_size: int = 1024) -> Tensor:

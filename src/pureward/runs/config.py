@@ -13,7 +13,7 @@ from pureward.envs.tasks import find_task
 from pureward.envs.tasks.scripted import check_scripted
 from pureward.errors import InputError
 from pureward.purl import PurlConfig
-from pureward.rewards.methods import choose, method_named
+from pureward.rewards.methods import METHODS, choose
 from pureward.rewards.priors.prior import ReturnPrior
 from pureward.runs.checked import put_right
 
@@ -133,7 +133,7 @@ class RunConfig:
 
     def _check_reward(self) -> None:
         """Refuse a method without its data, with another's, or with a V too small for it."""
-        method = method_named(self.method)
+        method = METHODS[self.method]
         for name, needed in (
             ("demonstrations", method.needs_demonstrations),
             ("annotations", method.needs_annotations),
@@ -176,4 +176,4 @@ class RunConfig:
     @property
     def needs_frames(self) -> bool:
         """Whether the reward looks at images."""
-        return method_named(self.method).reward != "truth"
+        return METHODS[self.method].reward != "truth"

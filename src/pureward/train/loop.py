@@ -15,7 +15,7 @@ from torch import Tensor
 from pureward.envs import BatchEnv, make
 from pureward.errors import InputError, lacks_memory
 from pureward.progress import Progress
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.rewards.regression import Pass
 from pureward.runs import checkpoint
 from pureward.runs.config import RunConfig
@@ -115,7 +115,7 @@ class _Run:
         self.clock = Stopwatch(self.env.device)
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
-        remembers = config.reward.memory and method_named(config.method).has_discriminator
+        remembers = config.reward.memory and METHODS[config.method].has_discriminator
         self.truth = Truth(
             rows=self.learner.replay.layout.rows,
             worlds=self.env.worlds,
@@ -220,7 +220,7 @@ class _Run:
 
     def _fit(self, stop: StopSignal) -> None:
         """Train what the method trains before the policy: its reward model, unless stopped."""
-        method = method_named(self.config.method)
+        method = METHODS[self.config.method]
         if not method.has_reward_model:
             return
         total = self.config.reward.model.epochs * method.members

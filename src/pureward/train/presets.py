@@ -12,7 +12,7 @@ from pureward.data.replay.replay import ReplayConfig
 from pureward.envs.tasks import find_task
 from pureward.errors import InputError
 from pureward.purl import PurlConfig
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.regression import RewardModelConfig
 from pureward.rewards.view import View
@@ -278,7 +278,7 @@ def _check_names(changes: Mapping[str, Any]) -> None:
 
 def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:
     """What a learned reward changes."""
-    method = method_named(method_name)
+    method = METHODS[method_name]
     if method.reward == "truth":
         return {}
     # Frames make checkpoints large: a resumed run fills its replay again.

@@ -18,7 +18,7 @@ from pureward.purl import Adversary
 from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
 from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
 from pureward.rewards.learned import LearnedReward, RewardSpec
-from pureward.rewards.methods import Method, choose, method_named
+from pureward.rewards.methods import METHODS, Method, choose
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.optimizer import trained_tensors
 from pureward.rewards.regression import FitReport, Pass, RewardModel
@@ -93,7 +93,7 @@ class LearnedRunReward(RunReward):
         """
         super().__init__()
         self._config, self._replay, self._data = config, replay, data
-        method, device = method_named(config.method), replay.device
+        method, device = METHODS[config.method], replay.device
         choice = choose(config.method, prior=config.prior or None, failures=failures is not None)
         network = method.network(_network(config, replay))
         self._prior: RunPrior | None = None
@@ -223,7 +223,7 @@ class LearnedRunReward(RunReward):
 
 def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
     """Build what a run's method needs, reading its data."""
-    if method_named(config.method).reward == "truth":
+    if METHODS[config.method].reward == "truth":
         return RunReward()
     data = load_supervision(config, env)
     return LearnedRunReward(config, replay, data, load_failures(config, env))
@@ -237,7 +237,7 @@ def _network(config: RunConfig, replay: Replay) -> NetworkConfig:
 
 
 def _reward_model(config: RunConfig, network: NetworkConfig, device: torch.device) -> RewardModel:
-    method = method_named(config.method)
+    method = METHODS[config.method]
     settings = replace(
         config.reward.model,
         network=network,

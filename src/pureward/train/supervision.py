@@ -12,7 +12,7 @@ from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
 from pureward.errors import InputError
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
 
 
@@ -34,7 +34,7 @@ class Supervision:
 
 def check_supervision(config: RunConfig) -> None:
     """Refuse data that is not there, before worlds and a replay are made for it."""
-    if method_named(config.method).positives:
+    if METHODS[config.method].positives:
         dataset_folder(positives_path(config))
     if not config.failures:
         return
@@ -78,7 +78,7 @@ def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
 
 def positives_path(config: RunConfig) -> Path:
     """The folder of a learned method's positives."""
-    annotated = method_named(config.method).needs_annotations
+    annotated = METHODS[config.method].needs_annotations
     return Path(config.annotations if annotated else config.demonstrations)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pureward.diagnostics.verdict.limits import LATE
 from pureward.diagnostics.verdict.rules import RULES, Name, Numbers
 from pureward.errors import InputError
-from pureward.rewards.methods import method_named
+from pureward.rewards.methods import METHODS
 
 Row = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def judge(facts: Facts, rows: Sequence[Row]) -> Verdict:
         share = _share_of_expert(numbers, name)
         if share is not None:
             numbers[told] = share
-    kind = method_named(facts.method).reward
+    kind = METHODS[facts.method].reward
     for name, rule in RULES[kind].items():
         sentence = rule(numbers)
         if sentence:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.special import betaincinv
 from torch import Tensor
 
 from pureward.errors import InputError
@@ -90,6 +89,14 @@ def vpu(
     )
 
 
+def mixed_batch(
+    positive: Tensor, unlabeled: Tensor, generator: torch.Generator
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return mixed frames, and the shares that `vpu` takes beside their logits."""
+    mixed = mixed_frames(positive, unlabeled, generator)
+    return mixed.frames, {"mixed_shares": mixed.shares}
+
+
 def mixed_frames(
     positive: Tensor, unlabeled: Tensor, generator: torch.Generator | None = None
 ) -> Mixed:
@@ -115,7 +122,15 @@ def mixing_shares(count: int, device: torch.device, generator: torch.Generator |
 
 @lru_cache(maxsize=16)
 def _quantiles(device: torch.device) -> Tensor:
-    """Beta(a, a) quantiles of evenly spaced probabilities."""
-    probabilities = np.linspace(0.0, 1.0, _KNOTS)
-    quantiles = betaincinv(CONCENTRATION, CONCENTRATION, probabilities)
+    """Beta(a, a) quantiles of evenly spaced probabilities.
+
+    With t = xᵃ the lower half of its density, xᵃ⁻¹(1 − x)ᵃ⁻¹, becomes (1 − t^(1/a))ᵃ⁻¹ / a, which is
+    smooth and integrated numerically; the upper half is its mirror image.
+    """
+    half = np.linspace(0.0, 0.5**CONCENTRATION, 100_001)
+    density = (1 - half ** (1 / CONCENTRATION)) ** (CONCENTRATION - 1)
+    mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    probabilities = np.linspace(0.0, 0.5, _KNOTS // 2 + 1)
+    lower = np.interp(probabilities, mass / (2 * mass[-1]), half) ** (1 / CONCENTRATION)
+    quantiles = np.concatenate([lower, 1 - lower[-2::-1]])
     return torch.tensor(quantiles, dtype=torch.float32, device=device)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All settings of a learned reward: its networks, how they learn, and what they pay."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from pureward.errors import InputError
+from pureward.rewards.compose import GATES, Gate
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.risks import RISKS, Loss
+from pureward.rewards.risks.pu import check_loss
+
+Labels = Literal["fresh", "cached"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardModelConfig:
+    """How a reward model r_φ is fitted."""
+
+    learning_rate: float = 1e-4
+    """Step size of Adam (Table 3)."""
+    batch_size: int = 256
+    """Frames a step."""
+    epochs: int = 20
+    """Passes over the annotated frames."""
+    decay: bool = False
+    """Let the step size fall to 0 over the passes, along half a cosine."""
+    held_out: float = 0.1
+    """Share of the episodes kept from training to measure the error on."""
+    patience: int | None = None
+    """Passes without a lower held-out error before stopping; None trains to the end."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot train."""
+        for name in ("batch_size", "epochs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        _check_rate(self.learning_rate, "try 1e-4")
+        if not 0 <= self.held_out < 1:
+            raise InputError(f"held_out must lie in [0, 1), got {self.held_out}; try 0.1")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience must be at least 1, got {self.patience}; or None for never")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardConfig:
+    """How a reward is learned, and what it pays."""
+
+    risk: str = ""
+    """What D minimises: pn, upu, nnpu, nnpnu (with known failures) or vpu; "" is the method's."""
+    loss: Loss = "logistic"
+    """Loss of D: "logistic" as in the paper, or the bounded "sigmoid"."""
+    slack: float = 0.0
+    """β, how far below zero a minibatch may bring the negative risk (Table 2)."""
+    even: bool = False
+    """Weigh successes and failures equally in D's risk, whatever η. With a small η the paper's risk
+    hardly weighs successes."""
+    learning_rate: float = 1e-5
+    """Adam's step size for D (Table 3)."""
+    batch: int = 256
+    """Positives, and as many unlabeled frames, in an update of D."""
+    updates: int = 1
+    """Updates of D in a round."""
+    every: int = 1
+    """Control steps between rounds of D."""
+    by_reward: float = 0.0
+    """Share of annotated positives drawn in proportion to their reward, the rest uniformly."""
+    memory: int = 0
+    """Frames kept as a sample of all the agent ever saw, for D; 0 for the replay alone."""
+    memory_share: float = 0.5
+    """Share of D's unlabeled frames that come from this memory."""
+    ceiling: float = 1.0
+    """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
+    gate: Gate = "hard"
+    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
+    labels: Labels = "fresh"
+    """Score frames whenever a reward is needed, or keep scores in a table ("cached")."""
+    refreshed: int = 1024
+    """Cached scores brought up to date with each control step."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """D and r_φ, and how they look at frames; in a run the environment sets the frames' shape."""
+    model: RewardModelConfig = field(default_factory=RewardModelConfig)
+    """How r_φ is fitted, before the policy learns."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot learn."""
+        if self.risk:
+            RISKS[self.risk]
+        check_loss(self.loss)
+        _check_rate(self.learning_rate, "try 1e-5")
+        if not 0 <= self.slack < float("inf"):
+            raise InputError(f"slack must be finite and at least 0, got {self.slack}; try 0")
+        for name in ("batch", "updates", "every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")
+        if not 0 <= self.by_reward <= 1:
+            raise InputError(f"by_reward is a share of positives, got {self.by_reward}; try 0.5")
+        if self.memory < 0 or not 0 < self.memory_share <= 1:
+            raise InputError(
+                "memory must be at least 0 and memory_share in (0, 1], got "
+                f"{self.memory} and {self.memory_share}; try 100000 and 0.5"
+            )
+        if self.gate not in GATES:
+            raise InputError(f"unknown gate {self.gate!r}; choose from {GATES}")
+        if self.refreshed < 0 or self.labels not in get_args(Labels):
+            raise InputError(
+                "labels must be 'fresh' or 'cached' and refreshed at least 0, got "
+                f"{self.labels!r} and {self.refreshed}; try 'cached' and 1024"
+            )
+
+
+def _check_rate(rate: float, remedy: str) -> None:
+    if not 0 < rate < 1:
+        raise InputError(f"learning_rate must lie inside (0, 1), got {rate}; {remedy}")
