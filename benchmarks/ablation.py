@@ -172,6 +172,8 @@ class Clock:
         """The job with the time that is left, or None if there is none."""
         left = self.ends - time.monotonic()
         assert isinstance(job, Training)
+        if left == float("inf"):
+            return job
         return job.within(left) if left > 20 else None
 
     def look(self, job: Job) -> None:

@@ -113,7 +113,7 @@ def _work(job: Job) -> None:
     with open(job.log, "ab", opener=open_regular) as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
-    # A file is written in blocks: without this, what is printed would follow the error that ends it.
+    # A file is written in blocks: what is printed would follow the error that ends the process.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
