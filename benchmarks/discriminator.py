@@ -29,7 +29,8 @@ from pureward.capture import CapturedCall
 from pureward.rewards import view as augmentation
 from pureward.rewards.arithmetic import logits
 from pureward.rewards.compose import imitation_reward
-from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.network import NetworkConfig, ResidualCNN
 from pureward.rewards.risks.pu import nnpu
 
@@ -48,8 +49,6 @@ class Args:
     """Positive frames, and as many unlabeled."""
     score_batch: int = 4096
     """Frames scored a call."""
-    tune_seconds: float = 80.0
-    """Search the fused kernels' tiles first, for so long; 0 takes them from fused/tiles.py."""
     only: str = ""
     """Run the steps whose name holds this; rows of the others stay as they are in `base`."""
     base: Path = Path("results/reward/discriminator.json")
@@ -95,7 +94,7 @@ def frames_like_scenes(count: int, channels: int, device: str, seed: int, tint: 
 
 
 def discriminator(step: Step, device: str, rate: float = 1e-5) -> Discriminator:
-    config = DiscriminatorConfig(network=NetworkConfig(frame_channels=6), learning_rate=rate)
+    config = RewardConfig(network=NetworkConfig(frame_channels=6), learning_rate=rate)
     made = Discriminator(
         config,
         device=device,
@@ -264,10 +263,6 @@ def main(args: Args) -> None:
     report: dict[str, Any] = {"command": command} | versions(args)
     report |= {"batch": args.batch, "score_batch": args.score_batch}
     path = args.out / "discriminator.json"
-    if args.tune_seconds > 0 and device == "cuda":
-        report["tiles"] = []
-        report |= failure("tiles", partial(tune, args, report["tiles"]))
-        path.write_text(json.dumps(report, indent=2) + "\n")
     arithmetic = "bfloat16" if device == "cuda" else "float32"
     plain = Step(name="training", arithmetic=arithmetic, captured=device == "cuda")
     trained: list[ResidualCNN] = []
@@ -290,13 +285,6 @@ def main(args: Args) -> None:
         where = args.out / "discriminator_profile.txt"
         report |= failure("profile", lambda: profile(FUSED, args, where))
         path.write_text(json.dumps(report, indent=2) + "\n")
-
-
-def tune(args: Args, found: list[Any]) -> None:
-    from fused_tiles import search
-
-    for row in search(2 * args.batch, args.tune_seconds):
-        found.append(row)
 
 
 def earlier_rows(args: Args) -> dict[str, Any]:

@@ -22,10 +22,9 @@ from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.replay.replay import ReplayConfig
 from pureward.data.writing import write_episodes
 from pureward.envs.tasks import TASKS
-from pureward.purl import PurlConfig
+from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.rewards.regression import RewardModelConfig
 
 #: Env steps between two checkpoints.
 INTERVAL = 40
@@ -84,7 +83,7 @@ def small_run(out: Path, data: Path, **changes: Any) -> pureward.RunConfig:
         batch=16,
         replay=ReplayConfig(capacity=20 * WORLDS),
         agent=D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11),
-        reward=PurlConfig(
+        reward=RewardConfig(
             batch=4,
             every=2,
             network=NetworkConfig(stage_channels=(2, 2), stage_blocks=0),

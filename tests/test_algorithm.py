@@ -57,19 +57,19 @@ class Named:
         self.factor = 1.0
         self.looked_at: list[list[int]] = []
 
-    def trust(self, frames: Tensor) -> Tensor:
+    def success_logits(self, frames: Tensor) -> Tensor:
         numbers = frames[:, 0, 0, 0].float()
         self.looked_at.append(numbers.int().tolist())
         return self.factor * numbers
 
     def scores(self, frames: Tensor) -> Tensor:
-        return self.trust(frames)[None]
+        return self.success_logits(frames)[None]
 
     def from_scores(self, scores: Tensor) -> Tensor:
         return scores[0]
 
     def __call__(self, frames: Tensor) -> Tensor:
-        return self.trust(frames)
+        return self.success_logits(frames)
 
 
 class Taught:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import pureward
-from pureward.purl import PurlConfig
+from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.regression import RewardModelConfig
 from pureward.runs.collect import collect
 from pureward.train import presets
 from tiny import tiny
@@ -40,7 +39,7 @@ def short_runs(monkeypatch, tmp_path):
     small = replace(
         tiny(tmp_path), env_steps=96, evaluate_every=0, evaluate_episodes=1, save_replay=False
     )
-    reward = PurlConfig(
+    reward = RewardConfig(
         batch=4,
         network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
         model=RewardModelConfig(epochs=1),

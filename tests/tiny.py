@@ -15,13 +15,12 @@ import torch
 import pureward
 from pureward.agents.d4pg.agent import D4PGConfig
 from pureward.data.replay.replay import ReplayConfig
-from pureward.purl import PurlConfig
+from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.regression import RewardModelConfig
 from pureward.runs import checkpoint
 
 SMALL = D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11)
-SMALL_REWARD = PurlConfig(
+SMALL_REWARD = RewardConfig(
     batch=4,
     every=2,
     network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),

@@ -22,7 +22,7 @@ from pureward.runs.config import RunConfig
 from pureward.train.presets import ON_ONE_CORE, preset
 
 TASK = "reach"
-METHODS = ("gail", "nn-pugail", "prl", "nn-purl")
+SHOWN = ("gail", "nn-pugail", "prl", "nn-purl")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
     expert = run_config("truth", out, size)
     train_all([replace(expert, out=str(out / "expert"), env_steps=size.expert_steps)])
     _collect(out, size)
-    configs = [run_config(method, out, size) for method in METHODS]
+    configs = [run_config(method, out, size) for method in SHOWN]
     print(f"{len(configs)} runs on rewards learned from pixels, two at a time:")
     train_all(configs, at_once=2)
     print("Episodes where reward and truth part:")
@@ -127,7 +127,7 @@ def _described(out: Path, name: str) -> str:
 
 def _notes(out: Path, size: Size, seconds: float) -> list[str]:
     """How the runs were made, for the report."""
-    configs = [run_config(method, out, size) for method in METHODS]
+    configs = [run_config(method, out, size) for method in SHOWN]
     priors = [f"{config.method} has η = {config.prior}" for config in configs if config.prior]
     return [
         f"Task {TASK}: drive a point onto a disc. Rewards see 64×64 frames, policies see positions "

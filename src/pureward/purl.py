@@ -14,8 +14,7 @@ here, the task's own reward too. Discriminator and policy draw their own minibat
 learn more often than the other.
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -25,80 +24,11 @@ from pureward.data.frames import FrameBank
 from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
 from pureward.data.replay.windows import Windows
-from pureward.errors import InputError
 from pureward.relabel import Labels
-from pureward.rewards.compose import Gate
 from pureward.rewards.discriminator import Discriminator
-from pureward.rewards.network import NetworkConfig
-from pureward.rewards.regression import RewardModelConfig
-from pureward.rewards.risks.pu import Loss, check_loss
 
 # One in so many of the newest frames is offered to the memory: neighbours are near copies.
 _REMEMBERED = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class PurlConfig:
-    """How a reward is learned beside a policy."""
-
-    batch: int = 256
-    """Positives, and as many unlabeled frames, in an update of D."""
-    updates: int = 1
-    """Updates of D in a round."""
-    every: int = 1
-    """Control steps between rounds of D."""
-    learning_rate: float = 1e-5
-    """Adam's step size for D (Table 3)."""
-    slack: float = 0.0
-    """β, how far below zero a minibatch may bring the negative risk (Table 2)."""
-    loss: Loss = "logistic"
-    """Loss of D: "logistic" as in the paper, or the bounded "sigmoid"."""
-    even: bool = False
-    """Count successes and failures alike in D's risk, which the paper's does at η = ½ only. With a
-    small η it hears next to nothing of successes else."""
-    ceiling: float = 1.0
-    """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
-    gate: Gate = "hard"
-    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
-    labels: Literal["fresh", "cached"] = "fresh"
-    """Rewards by the networks of this moment, or from a table of their scores."""
-    refreshed: int = 1024
-    """Cached scores brought up to date with each control step."""
-    by_reward: float = 0.0
-    """Share of annotated positives drawn in proportion to their reward, the rest uniformly."""
-    memory: int = 0
-    """Frames kept as a sample of all the agent ever saw, for D; 0 for the replay alone."""
-    memory_share: float = 0.5
-    """Share of D's unlabeled frames that come from this memory."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    """D and r_φ, and how they look at frames; the frames' shape is the environment's."""
-    model: RewardModelConfig = field(default_factory=RewardModelConfig)
-    """How r_φ is fitted, before the policy learns."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot learn."""
-        for name in ("batch", "updates", "every"):
-            if getattr(self, name) < 1:
-                raise InputError(
-                    f"reward.{name} must be at least 1, got {getattr(self, name)}; raise it"
-                )
-        if self.memory < 0 or not 0 < self.memory_share <= 1:
-            raise InputError(
-                "reward.memory must be at least 0 and reward.memory_share in (0, 1], got "
-                f"{self.memory} and {self.memory_share}; try 100000 and 0.5"
-            )
-        if not 0 <= self.by_reward <= 1:
-            raise InputError(
-                f"reward.by_reward is a share of the positives, got {self.by_reward}; try 0.5"
-            )
-        if not 0 <= self.slack < float("inf"):
-            raise InputError(f"reward.slack must be finite and at least 0, got {self.slack}; try 0")
-        check_loss(self.loss)
-        if self.refreshed < 0 or self.labels not in ("fresh", "cached"):
-            raise InputError(
-                "reward.labels must be 'fresh' or 'cached' and reward.refreshed at least 0, got "
-                f"{self.labels!r} and {self.refreshed}; try 'cached' and 1024"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

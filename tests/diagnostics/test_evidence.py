@@ -17,7 +17,7 @@ from pureward.diagnostics.evidence import Judged, by_disagreement, judge_episode
 from pureward.diagnostics.probe import Probes
 from pureward.diagnostics.strip import Panel, Strip, Track, draw_strips, film_strip
 from pureward.files import write_json
-from pureward.purl import PurlConfig
+from pureward.rewards.config import RewardConfig
 from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.network import NetworkConfig, ResidualCNN
 from pureward.rewards.saved import save_reward
@@ -60,7 +60,7 @@ def as_run_of(path: Path, method: str, kind: str) -> None:
     """Give the policy another reward to have been trained on, which sees two frames."""
     data = "demonstrations" if kind == "imitation" else "annotations"
     config = replace(
-        tiny(path), method=method, reward=PurlConfig(ceiling=1.0), **{data: "somewhere"}
+        tiny(path), method=method, reward=RewardConfig(ceiling=1.0), **{data: "somewhere"}
     )
     config = replace(config, replay=replace(config.replay, frame_stack=2))
     write_json(path / "config.json", to_json(config))

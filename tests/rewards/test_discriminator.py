@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 from pureward.errors import InputError
 from pureward.rewards.arithmetic import logits, resolved
-from pureward.rewards.discriminator import METRICS, Discriminator, DiscriminatorConfig
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.discriminator import METRICS, Discriminator
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.risks.failures import nnpnu
 from pureward.rewards.risks.pu import nnpu, pn, upu
@@ -18,8 +19,8 @@ from pureward.rewards.risks.variational import mixed_frames, vpu
 from pureward.rewards.view import View
 
 
-def config_of(network, **changes) -> DiscriminatorConfig:
-    return DiscriminatorConfig(network=network, **({"learning_rate": 1e-3} | changes))
+def config_of(network, **changes) -> RewardConfig:
+    return RewardConfig(network=network, **({"learning_rate": 1e-3} | changes))
 
 
 def weights_of(made: Discriminator) -> torch.Tensor:
@@ -27,8 +28,8 @@ def weights_of(made: Discriminator) -> torch.Tensor:
 
 
 def test_paper_defaults():
-    config = DiscriminatorConfig()
-    assert (config.learning_rate, config.slack, config.step_back) == (1e-5, 0.0, 1.0)
+    config = RewardConfig()
+    assert (config.learning_rate, config.slack) == (1e-5, 0.0)
     assert config.loss == "logistic"
     assert config.network.view == View()
 
@@ -101,11 +102,11 @@ def test_learns_successes_hidden_among_unlabeled(small_network, scenes):
 
 
 def test_an_update_with_failures_is_adam_on_nnpnu(small_network, scenes):
-    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}), failure_weight=0.4)
+    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}))
     made, plain = (Discriminator(config, risk=nnpnu, seed=3) for _ in range(2))
     p, u, n = scenes(6, 0)[0], scenes(4, 1)[0], scenes(5, 2)[0]
     metrics = made.update(p, u, n)
-    given = {"failure_logits": plain.network(n), "failure_weight": 0.4}
+    given = {"failure_logits": plain.network(n)}
     result = nnpnu(plain.network(p), plain.network(u), prior=0.5, **given)
     optimizer = torch.optim.Adam(plain.network.parameters(), lr=1e-3)
     result.objective.backward()
@@ -115,13 +116,13 @@ def test_an_update_with_failures_is_adam_on_nnpnu(small_network, scenes):
 
 
 def test_an_update_by_vpu_is_adam_on_frames_and_their_mixtures(small_network, scenes):
-    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}), mixup_weight=0.3)
+    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}))
     made, plain = (Discriminator(config, risk=vpu, seed=3) for _ in range(2))
     p, u = scenes(6, 0)[0], scenes(4, 1)[0]
     metrics = made.update(p, u)
     mixed = mixed_frames(p, u, torch.Generator().manual_seed(3))
     third = {"mixed_logits": plain.network(mixed.frames), "mixed_shares": mixed.shares}
-    result = vpu(plain.network(p), plain.network(u), mixup_weight=0.3, **third)
+    result = vpu(plain.network(p), plain.network(u), **third)
     optimizer = torch.optim.Adam(plain.network.parameters(), lr=1e-3)
     result.objective.backward()
     optimizer.step()
@@ -145,7 +146,7 @@ def test_third_batches_help_to_tell_hidden_successes(risk, small_network, scenes
 def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
     frames = scenes(4, 0)[0]
     for risk, failures in ((nnpu, [frames]), (vpu, [frames]), (nnpnu, [])):
-        with pytest.raises(InputError, match="known failures go with the risk nnpnu"):
+        with pytest.raises(InputError, match="known failures go with a risk that takes them"):
             Discriminator(config_of(small_network), risk=risk).update(frames, frames, *failures)
     made = Discriminator(config_of(small_network), risk=nnpnu)
     with pytest.raises(InputError, match=r"positives \(3, 32, 32\) beside \(6, 32, 32\)"):
@@ -184,7 +185,7 @@ def test_a_prior_is_one_number(small_network):
         with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), got"):
             made.set_prior(wrong)
         with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), got"):
-            config_of(small_network, prior=wrong)
+            Discriminator(config_of(small_network), prior=wrong)
     assert made.prior == 0.25
 
 
@@ -263,11 +264,14 @@ def test_a_diverged_network_is_reported_not_trained_on(small_network, scenes):
 
 
 def test_bad_settings_are_refused(small_network):
-    for change in ({"learning_rate": 0.0}, {"prior": 1.0}):
-        with pytest.raises(InputError, match=r"must lie inside \(0, 1\)"):
-            DiscriminatorConfig(**change)
+    with pytest.raises(InputError, match=r"learning_rate must lie inside \(0, 1\)"):
+        RewardConfig(learning_rate=0.0)
+    with pytest.raises(InputError, match="unknown risk 'nnlu'; choose from pn, upu, nnpu"):
+        RewardConfig(risk="nnlu")
+    with pytest.raises(InputError, match="unknown gate 'shut'"):
+        RewardConfig(gate="shut")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="captured updates need a CUDA device"):
-        Discriminator(DiscriminatorConfig(network=small_network), captured=True)
+        Discriminator(RewardConfig(network=small_network), captured=True)
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:99", None])
@@ -298,7 +302,7 @@ def test_engine_scores_like_the_network(small_network, scenes):
 def test_captured_updates_equal_eager_ones(arithmetic, risk, scenes):
     pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     network = NetworkConfig(height=32, width=32)
-    config = DiscriminatorConfig(network=network, learning_rate=1e-4)
+    config = RewardConfig(network=network, learning_rate=1e-4)
     eager, captured = (
         Discriminator(config, risk=risk, device="cuda", captured=c, arithmetic=arithmetic)
         for c in (False, True)
@@ -313,7 +317,7 @@ def test_captured_updates_equal_eager_ones(arithmetic, risk, scenes):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_captured_update_refuses_another_batch_size(scenes):
-    config = DiscriminatorConfig(network=NetworkConfig(height=32, width=32))
+    config = RewardConfig(network=NetworkConfig(height=32, width=32))
     made = Discriminator(config, device="cuda", captured=True)
     frames = scenes(8, 0)[0].cuda()
     made.update(frames, frames)
@@ -325,7 +329,7 @@ def test_a_captured_update_refuses_another_batch_size(scenes):
 def test_fused_update_is_close_to_float32(scenes):
     pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     network = NetworkConfig(height=32, width=32, dropout=0.0)
-    config = DiscriminatorConfig(network=replace(network, view=View.off()))
+    config = RewardConfig(network=replace(network, view=View.off()))
     exact, rounded, fused = (
         Discriminator(config, device="cuda", arithmetic=a) for a in ("float32", "bfloat16", "fused")
     )
@@ -345,7 +349,7 @@ def test_fused_update_is_close_to_float32(scenes):
 def test_features_are_dropped_while_it_learns_and_never_when_it_scores(
     dropout, small_network, scenes
 ):
-    config = DiscriminatorConfig(network=replace(small_network, dropout=dropout))
+    config = RewardConfig(network=replace(small_network, dropout=dropout))
     judge = Discriminator(config)
     frames, _ = scenes(16, seed=0)
     before = judge.logits(frames)

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pureward.errors import InputError
+from pureward.rewards.priors.adjusted_count import adjusted_count
 from pureward.rewards.priors.resample import Sample
-from pureward.rewards.risks.failures import adjusted_count, nnpnu
+from pureward.rewards.risks.failures import nnpnu
 from pureward.rewards.risks.pu import label_risk, nnpu, pn
 
 LN2, LN3, LN4, LN43 = log(2), log(3), log(4), log(4 / 3)

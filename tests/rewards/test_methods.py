@@ -6,26 +6,23 @@ import pytest
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS, choose
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.priors.estimated import EstimatedPrior
-from pureward.rewards.priors.prior import FixedPrior, LinearPrior
-from pureward.rewards.risks.failures import nnpnu
-from pureward.rewards.risks.pu import nnpu, pn, upu
-from pureward.rewards.risks.variational import vpu
+from pureward.rewards.priors import EstimatedPrior, FixedPrior, LinearPrior
+from pureward.rewards.risks import RISKS, vpu
 from pureward.rewards.view import View
 
 
 def test_the_ten_methods():
     assert {name: (m.reward, m.risk, m.positives) for name, m in METHODS.items()} == {
-        "truth": ("truth", None, None),
-        "gail-noreg": ("imitation", pn, "demonstrations"),
-        "gail": ("imitation", pn, "demonstrations"),
-        "pugail": ("imitation", upu, "demonstrations"),
-        "nn-pugail": ("imitation", nnpu, "demonstrations"),
-        "prl": ("regression", None, "annotations"),
-        "prl-ensemble": ("regression", None, "annotations"),
-        "pnrl": ("gated", pn, "annotations"),
-        "purl": ("gated", upu, "annotations"),
-        "nn-purl": ("gated", nnpu, "annotations"),
+        "truth": ("truth", "", None),
+        "gail-noreg": ("imitation", "pn", "demonstrations"),
+        "gail": ("imitation", "pn", "demonstrations"),
+        "pugail": ("imitation", "upu", "demonstrations"),
+        "nn-pugail": ("imitation", "nnpu", "demonstrations"),
+        "prl": ("regression", "", "annotations"),
+        "prl-ensemble": ("regression", "", "annotations"),
+        "pnrl": ("gated", "pn", "annotations"),
+        "purl": ("gated", "upu", "annotations"),
+        "nn-purl": ("gated", "nnpu", "annotations"),
     }
 
 
@@ -65,29 +62,33 @@ PU = ["pugail", "nn-pugail", "purl", "nn-purl"]
 
 @pytest.mark.parametrize("name", PU)
 def test_every_pu_method_takes_every_prior(name):
-    own = METHODS[name].risk
+    own = RISKS[METHODS[name].risk]
     assert choose(name) == (own, FixedPrior(value=0.5))
     assert choose(name, prior="0.3") == (own, FixedPrior(value=0.3))
     assert choose(name, prior=0.3) == (own, FixedPrior(value=0.3))
     assert choose(name, prior="linear:0.1:0.7") == (own, LinearPrior(start=0.1, end=0.7))
-    risk, prior = choose(name, prior="bbe")
-    assert risk is own
-    assert isinstance(prior, EstimatedPrior)
-    assert choose(name, prior="vpu").risk is vpu
-    assert not choose(name, prior="bbe").takes_failures
+    choice = choose(name, prior="bbe")
+    assert choice is not None
+    assert choice.risk is own
+    assert isinstance(choice.prior, EstimatedPrior)
 
 
-@pytest.mark.parametrize("name", ["nn-pugail", "nn-purl"])
-def test_known_failures_change_the_risk(name):
+@pytest.mark.parametrize("name", PU)
+def test_the_risk_is_the_one_that_is_named(name):
     for prior in (None, "0.3", "bbe", "acc"):
-        choice = choose(name, prior=prior, failures=True)
-        assert choice.risk is nnpnu
-        assert choice.takes_failures
+        choice = choose(name, risk="nnpnu", prior=prior, failures=True)
+        assert choice is not None
+        assert choice.risk is RISKS["nnpnu"]
+    variational = choose(name, risk="vpu")
+    assert variational is not None
+    assert variational.risk.function is vpu
+    assert variational.prior.wants == {"scores"}
 
 
 def test_methods_without_options_keep_theirs():
-    assert choose("truth") == choose("prl") == (None, None)
-    assert choose("gail") == (pn, FixedPrior(value=0.5))
+    assert choose("truth") is None
+    assert choose("prl") is None
+    assert choose("gail") == (RISKS["pn"], FixedPrior(value=0.5))
 
 
 @pytest.mark.parametrize(
@@ -101,9 +102,14 @@ def test_methods_without_options_keep_theirs():
         ("prl", {"prior": "bbe"}, "prl has no discriminator, so the prior bbe would have no"),
         ("truth", {"failures": True}, "truth has no discriminator"),
         ("nn-pugail", {"prior": "acc"}, "acc is estimated from known failures, got none"),
-        ("nn-pugail", {"prior": "vpu", "failures": True}, "vpu learns from positives and unlab"),
-        ("pugail", {"failures": True}, "need a non-negative method, got pugail; choose nn-pugail"),
-        ("nn-pugail", {"prior": "half"}, "a prior is written"),
+        ("gail", {"risk": "nnpu"}, "gail takes all agent frames as failures, so the risk nnpu"),
+        ("nn-pugail", {"risk": "nnlu"}, "unknown risk 'nnlu'; choose from pn, upu, nnpu, nnpnu"),
+        ("nn-pugail", {"prior": "vpu"}, "the prior vpu goes with the risk vpu alone, got nnpu"),
+        ("nn-pugail", {"risk": "vpu", "prior": "bbe"}, "the risk vpu has the prior vpu and no ot"),
+        ("nn-pugail", {"risk": "vpu", "failures": True}, "the risk vpu takes none; choose --rew"),
+        ("nn-pugail", {"failures": True}, "known failures are given, and the risk nnpu takes non"),
+        ("nn-pugail", {"risk": "nnpnu"}, "failures are not given, and the risk nnpnu needs some"),
+        ("nn-pugail", {"prior": "half"}, "a prior is a number such as 0.5, or one of linear, bbe"),
         ("bail", {}, "unknown method 'bail'"),
     ],
 )

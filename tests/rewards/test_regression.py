@@ -9,10 +9,14 @@ import torch
 from pureward.errors import InputError
 from pureward.rewards import regression
 from pureward.rewards.annotations import split_by_episode
-from pureward.rewards.regression import Pass, RewardModel, RewardModelConfig
-from pureward.rewards.view import View
+from pureward.rewards.config import RewardConfig, RewardModelConfig
+from pureward.rewards.regression import Pass, RewardModel
 
 STILL = {"learning_rate": 2e-3, "batch_size": 16}
+
+
+def config_of(network, **fit) -> RewardConfig:
+    return RewardConfig(network=network, model=RewardModelConfig(**fit))
 
 
 def annotated(scenes, episodes: int = 8, length: int = 12, seed: int = 0):
@@ -21,14 +25,12 @@ def annotated(scenes, episodes: int = 8, length: int = 12, seed: int = 0):
 
 
 def test_paper_defaults():
-    config = RewardModelConfig()
-    assert config.learning_rate == 1e-4
-    assert config.network.view == View()
+    assert RewardModelConfig().learning_rate == 1e-4
 
 
 def test_fit_learns_and_reports_true_errors(small_network, scenes):
     frames, rewards, episodes = annotated(scenes)
-    model = RewardModel(RewardModelConfig(network=small_network, epochs=12, **STILL))
+    model = RewardModel(config_of(small_network, epochs=12, **STILL))
     seen: list[Pass] = []
     report = model.fit(frames, rewards, episodes=episodes, progress=seen.append)
     assert tuple(seen) == report.passes
@@ -47,7 +49,9 @@ def test_the_step_size_falls_along_half_a_cosine(small_network, scenes, monkeypa
     frames, rewards, _ = annotated(scenes, 4, 8)  # 32 frames: two batches a pass
     rates = []
     monkeypatch.setattr(regression, "set_rate", lambda _, rate: rates.append(rate))
-    config = RewardModelConfig(network=small_network, epochs=2, decay=True, **STILL)
+    config = RewardConfig(
+        network=small_network, model=RewardModelConfig(epochs=2, decay=True, **STILL)
+    )
     RewardModel(config).fit(frames, rewards)
     half = 2**-0.5  # cos 45°
     assert rates == pytest.approx([2e-3, 1e-3 * (1 + half), 1e-3, 1e-3 * (1 - half)])
@@ -55,7 +59,7 @@ def test_the_step_size_falls_along_half_a_cosine(small_network, scenes, monkeypa
 
 def test_a_rate_that_is_set_is_the_next_step_s(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
-    model = RewardModel(RewardModelConfig(network=small_network, **STILL))
+    model = RewardModel(config_of(small_network, **STILL))
     before = model.networks[0].head.weight.clone()
     regression.set_rate(model.optimizers[0], 0.0)
     model.update(frames, rewards)
@@ -89,9 +93,7 @@ def test_one_episode_at_least_is_held_out_and_one_is_left(episodes, share, held)
 
 def test_without_episodes_nothing_is_held_out(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
-    report = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL)).fit(
-        frames, rewards
-    )
+    report = RewardModel(config_of(small_network, epochs=1, **STILL)).fit(frames, rewards)
     assert report.held_out_error is None
     assert report.passes[0].held_out_error is None
 
@@ -99,12 +101,11 @@ def test_without_episodes_nothing_is_held_out(small_network, scenes):
 def test_early_stopping_keeps_the_best_pass(small_network, scenes):
     frames, _, episodes = annotated(scenes, 4)
     noise = torch.rand(len(frames), generator=torch.Generator().manual_seed(1))
-    config = RewardModelConfig(
+    config = RewardConfig(
         network=small_network,
-        epochs=30,
-        held_out=0.5,
-        patience=2,
-        **STILL | {"learning_rate": 9e-3},
+        model=RewardModelConfig(
+            epochs=30, held_out=0.5, patience=2, **STILL | {"learning_rate": 9e-3}
+        ),
     )
     model = RewardModel(config)
     report = model.fit(frames, noise, episodes=episodes)  # nothing to learn: it must stop
@@ -118,8 +119,8 @@ def test_early_stopping_keeps_the_best_pass(small_network, scenes):
 
 def test_ensemble_members_differ_and_the_lowest_speaks(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
-    config = RewardModelConfig(network=small_network, epochs=1, members=3, **STILL)
-    model = RewardModel(config, seed=4)
+    config = config_of(small_network, epochs=1, **STILL)
+    model = RewardModel(config, members=3, seed=4)
     report = model.fit(frames, rewards)
     assert [p.member for p in report.passes] == [0, 1, 2]
     each = model.member_predictions(frames)
@@ -134,7 +135,7 @@ def test_ensemble_members_differ_and_the_lowest_speaks(small_network, scenes):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_captured_pass_is_the_plain_one(small_network, scenes):
     frames, rewards, _ = annotated(scenes)  # 96: six batches as a graph
-    config = RewardModelConfig(network=small_network, epochs=4, **STILL)
+    config = config_of(small_network, epochs=4, **STILL)
     captured, plain = (RewardModel(config, device="cuda", arithmetic="float32") for _ in range(2))
     plain._stepper = lambda member: lambda *batch: plain._step(member, *batch)
     one, two = captured.fit(frames, rewards), plain.fit(frames, rewards)
@@ -144,7 +145,7 @@ def test_a_captured_pass_is_the_plain_one(small_network, scenes):
 
 def test_incremental_update_lowers_the_error(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
-    model = RewardModel(RewardModelConfig(network=small_network, members=2, **STILL))
+    model = RewardModel(config_of(small_network, **STILL), members=2)
     errors = [float(model.update(frames, rewards - 0.5)["reward/error"]) for _ in range(25)]
     assert errors[-1] < 0.5 * errors[0]
     assert float(model.lowest) == pytest.approx(float((rewards - 0.5).min()))
@@ -153,14 +154,14 @@ def test_incremental_update_lowers_the_error(small_network, scenes):
 def test_lowest_is_at_most_zero(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 1)
     for shift, lowest in ((3.0, 0.0), (-3.0, float(rewards.min()) - 3.0)):
-        model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+        model = RewardModel(config_of(small_network, epochs=1, **STILL))
         model.fit(frames, rewards + shift)
         assert float(model.lowest) == pytest.approx(lowest)
 
 
 def test_bad_annotations_are_refused(small_network, scenes):
     frames, rewards, episodes = annotated(scenes, 2)
-    model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+    model = RewardModel(config_of(small_network, epochs=1, **STILL))
     poisoned = rewards.clone()
     poisoned[15] = float("nan")
     with pytest.raises(InputError, match=r"got nan at frame 15 \(episode 1\); drop or repair"):
@@ -203,7 +204,7 @@ BAD_BATCHES = {
 def test_a_bad_batch_is_refused_alike_by_fit_and_update(name, small_network, scenes):
     spoil, sentence = BAD_BATCHES[name]
     frames, rewards, _ = annotated(scenes, 2)
-    model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+    model = RewardModel(config_of(small_network, epochs=1, **STILL))
     before = model.predict(frames)
     for learn in (model.fit, model.update):
         with pytest.raises(InputError, match=sentence):
@@ -214,27 +215,27 @@ def test_a_bad_batch_is_refused_alike_by_fit_and_update(name, small_network, sce
 
 def test_episodes_must_be_a_tensor(small_network, scenes):
     frames, rewards, episodes = annotated(scenes, 2)
-    model = RewardModel(RewardModelConfig(network=small_network, epochs=1, **STILL))
+    model = RewardModel(config_of(small_network, epochs=1, **STILL))
     with pytest.raises(InputError, match="episodes must be a tensor .* got list"):
         model.fit(frames, rewards, episodes=episodes.tolist())
 
 
 def test_only_stored_frames_are_predicted(small_network, scenes):
     frames, _, _ = annotated(scenes, 1)
-    model = RewardModel(RewardModelConfig(network=small_network, members=2))
+    model = RewardModel(RewardConfig(network=small_network), members=2)
     with pytest.raises(InputError, match="frames must be uint8 from 0 to 255, got float32"):
         model.predict(frames.float())
 
 
 def test_a_device_that_is_not_here_is_refused(small_network):
     with pytest.raises(InputError, match="device 'cuda:99' cannot compute here"):
-        RewardModel(RewardModelConfig(network=small_network), device="cuda:99")
+        RewardModel(RewardConfig(network=small_network), device="cuda:99")
 
 
 def test_rewards_that_carry_gradient_are_left_alone(small_network, scenes):
     frames, values = scenes(8, 0)[:2]
     rewards = values.float().requires_grad_()
-    model = RewardModel(RewardModelConfig(network=small_network, epochs=1))
+    model = RewardModel(config_of(small_network, epochs=1))
     model.fit(frames, rewards)
     model.update(frames, rewards)
     assert rewards.grad is None
@@ -242,31 +243,33 @@ def test_rewards_that_carry_gradient_are_left_alone(small_network, scenes):
 
 def test_a_seed_that_is_none_is_refused(small_network):
     with pytest.raises(InputError, match="seed must be a whole number, got 1.5"):
-        RewardModel(RewardModelConfig(network=small_network), seed=1.5)
+        RewardModel(RewardConfig(network=small_network), seed=1.5)
 
 
 def test_an_ensemble_takes_any_seed_there_is(small_network):
-    config = RewardModelConfig(network=small_network, members=5)
-    assert len(RewardModel(config, seed=2**53 - 1).networks) == 5
+    config = RewardConfig(network=small_network)
+    assert len(RewardModel(config, members=5, seed=2**53 - 1).networks) == 5
     with pytest.raises(InputError, match=r"seed must lie between -2\^53 and 2\^53"):
-        RewardModel(config, seed=2**53)
+        RewardModel(config, members=5, seed=2**53)
 
 
 def test_bad_settings_are_refused(small_network, scenes):
     for change in (
-        {"members": 0}, {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 2.0},
+        {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 2.0},
         {"held_out": 1.0}, {"patience": 0},
     ):  # fmt: skip
         with pytest.raises(InputError):
             RewardModelConfig(**change)
+    with pytest.raises(InputError, match="members must lie in"):
+        RewardModel(RewardConfig(network=small_network), members=0)
     frames, rewards, _ = annotated(scenes, 1)
-    model = RewardModel(RewardModelConfig(network=small_network, patience=1, **STILL))
+    model = RewardModel(config_of(small_network, patience=1, **STILL))
     with pytest.raises(InputError, match="patience needs held-out episodes"):
         model.fit(frames, rewards)
 
 
 def test_new_annotations_lower_what_a_gate_counts_from_and_never_raise_it(small_network, scenes):
-    model = RewardModel(RewardModelConfig(network=small_network))
+    model = RewardModel(RewardConfig(network=small_network))
     frames, _ = scenes(3, seed=0)
     lowest = []
     for rewards in ([0.5, 1.0, 2.0], [-3.0, 1.0, 0.0], [4.0, -1.0, 5.0]):
@@ -277,10 +280,9 @@ def test_new_annotations_lower_what_a_gate_counts_from_and_never_raise_it(small_
 
 def still(network, *, dropout: float = 0.0, rate: float = 1e-12, **rest) -> RewardModel:
     """A model that hardly moves, on frames as they are."""
-    config = RewardModelConfig(
+    config = RewardConfig(
         network=replace(network, dropout=dropout),
-        learning_rate=rate,
-        **rest,
+        model=RewardModelConfig(learning_rate=rate, **rest),
     )
     return RewardModel(config)
 

@@ -14,10 +14,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pureward.errors import InputError
-from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.network import NetworkConfig, ResidualCNN, seeded_network
-from pureward.rewards.regression import RewardModel, RewardModelConfig
+from pureward.rewards.regression import RewardModel
 from pureward.rewards.saved import load_reward, save_reward
 from pureward.rewards.view import View
 
@@ -216,7 +217,7 @@ def test_frames_that_are_no_tensor_are_refused(saved):
 def test_frames_that_are_not_as_stored_are_refused(kind, small_network, scenes):
     reward, frames = a_reward(small_network, kind), scenes(4, 0)[0]
     asked = [reward, reward.scores]
-    asked += [] if reward.discriminator is None else [reward.success_logits, reward.trust]
+    asked += [] if reward.discriminator is None else [reward.success_logits]
     asked += [reward.predicted] if reward.members else []
     for ask in asked:
         for wrong, dtype in ((frames / 255, "float32"), (frames.half(), "float16")):
@@ -256,14 +257,14 @@ def test_every_part_must_be_the_network_of_the_specification(small_network):
 
 
 def test_what_holds_networks_is_not_one(small_network):
-    whole = Discriminator(DiscriminatorConfig(network=small_network))
+    whole = Discriminator(RewardConfig(network=small_network))
     spec = RewardSpec(reward="imitation", network=small_network)
     with pytest.raises(
         InputError, match=r"networks, got Discriminator; pass Discriminator\.network"
     ):
         LearnedReward(spec, discriminator=whole)  # type: ignore[arg-type]
     spec = RewardSpec(reward="regression", network=small_network, members=1)
-    for wrong in (RewardModel(RewardModelConfig(network=small_network)), whole.network):
+    for wrong in (RewardModel(RewardConfig(network=small_network)), whole.network):
         with pytest.raises(InputError, match=r"members must be a list of .* RewardModel\.networks"):
             LearnedReward(spec, discriminator=None, members=wrong)  # type: ignore[arg-type]
 
@@ -271,7 +272,7 @@ def test_what_holds_networks_is_not_one(small_network):
 KEPT = sorted((Path(__file__).parents[2] / "results/paper").glob("**/reward/reward.json"))
 
 
-@pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
+@pytest.mark.parametrize("kind", ["imitation", "regression"])
 def test_rewards_of_version_1_are_read_as_they_paid(kind):
     ours = [path for path in KEPT if json.loads(path.read_text())["reward"] == kind]
     ours = [path for path in ours if json.loads(path.read_text())["level"] == 0.0]

@@ -9,10 +9,11 @@ import torch
 from pureward.diagnostics.probe import Probes
 from pureward.diagnostics.verdict import Facts, judge
 from pureward.diagnostics.verdict.limits import MISMATCH
-from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.config import RewardConfig, RewardModelConfig
+from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.regression import RewardModel, RewardModelConfig
+from pureward.rewards.regression import RewardModel
 from pureward.rewards.view import View
 
 VIEWS = {"window": View(flip=False), "shifts": View(flip=False, crop=1.0)}
@@ -35,11 +36,13 @@ def trained(view: View) -> LearnedReward:
     network = NetworkConfig(
         height=32, width=32, stage_channels=(8, 8), stage_blocks=0, dropout=0.0, view=view
     )
-    foe = Discriminator(DiscriminatorConfig(network=network, learning_rate=3e-3), seed=0)
+    foe = Discriminator(RewardConfig(network=network, learning_rate=3e-3), seed=0)
     large, small = discs(128, 7.0, 1), discs(128, 4.0, 2)
     frames, rewards = torch.cat([large, small]), torch.cat([torch.ones(128), torch.zeros(128)])
     model = RewardModel(
-        RewardModelConfig(network=network, learning_rate=3e-3, batch_size=32, epochs=8)
+        RewardConfig(
+            network=network, model=RewardModelConfig(learning_rate=3e-3, batch_size=32, epochs=8)
+        )
     )
     model.fit(frames, rewards)
     rng = torch.Generator().manual_seed(3)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pureward.errors import InputError
+from pureward.rewards.priors.mean_over_top import mean_over_top
 from pureward.rewards.priors.resample import Sample
-from pureward.rewards.risks.variational import mean_over_top, mixed_frames, mixing_shares, vpu
+from pureward.rewards.risks.variational import mixed_frames, mixing_shares, vpu
 
 
 def logits_of(*chances: float, grad: bool = False) -> torch.Tensor:

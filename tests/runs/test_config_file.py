@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pureward.errors import InputError
-from pureward.purl import PurlConfig
+from pureward.rewards.config import RewardConfig
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import differences, flat, from_json, read_config, to_json
 from pureward.runs.directory import RunDirectory
@@ -20,7 +20,7 @@ def test_nested_settings_by_name():
 
 def test_a_difference_is_told_where_it_is():
     run = RunConfig(method="gail", demonstrations="data")
-    other = replace(run, reward=PurlConfig(ceiling=0.5), out="elsewhere")
+    other = replace(run, reward=RewardConfig(ceiling=0.5), out="elsewhere")
     assert differences(run, run) == []
     assert differences(run, other) == ["reward.ceiling 1.0 → 0.5"]
     assert differences(run, other, apart={"reward"}) == ["out runs/latest → elsewhere"]
@@ -28,7 +28,7 @@ def test_a_difference_is_told_where_it_is():
 
 def test_a_run_on_the_task_s_reward_has_no_settings_of_a_learned_one():
     run = RunConfig()
-    assert differences(run, replace(run, reward=PurlConfig(ceiling=0.5))) == []
+    assert differences(run, replace(run, reward=RewardConfig(ceiling=0.5))) == []
     assert differences(run, replace(run, batch=7)) == [f"batch {run.batch} → 7"]
 
 

@@ -424,7 +424,7 @@ def test_settings_go_through_json():
         ({"seed": 1.5}, "seed must be like 0, got 1.5"),
         ({"out": None}, "out must be like 'runs/latest', got None"),
         ({"out": ""}, "out must be a folder of the run's own, got ''"),
-        ({"reward": None}, "reward must be like PurlConfig, got None"),
+        ({"reward": None}, "reward must be like RewardConfig, got None"),
         (
             {"batch": 10**12},
             "replay, which holds 1,000,000 steps, got a batch of 1,000,000,000,000",

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from pureward.cli.parsing import parse
 from pureward.cli.policies import collect, evaluate
 from pureward.cli.rewards import plot, probe
-from pureward.cli.runs import run_verbs
+from pureward.cli.runs import run_verbs, settings_shown
 from pureward.cli.showpieces import demo, reproduce
 from pureward.cli.worlds import show, tasks
 from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> None:
             "reproduce": reproduce,
             "demo": demo,
         }
-        parse(verbs, arguments)()
+        with settings_shown(arguments) as words:
+            call = parse(verbs, words)
+        call()
         sys.stdout.flush()
     except InputError as error:
         sys.exit(_complain(error, 2))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs that start a run: their defaults are the preset's, or those of the run to be resumed."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -43,17 +44,53 @@ Then: pureward probe runs/imitated, and pureward plot runs/imitated runs/gated
 """
 
 _RUN_ARGUMENTS = """
+More options: --help-all
+
 Args:
     task: a name that `pureward tasks` lists; the defaults below are its preset's, and the
         walker's until it is named.
     config: all settings.
     preset: settings to start from: "fast" for one GPU or a laptop, "paper" to the letter of the
         paper's tables. Every other setting can be changed.
-    resume: go on from the newest checkpoint of the run directory.
+    resume: continue from the newest checkpoint of the run directory.
 """
 
 # Verbs that start a run, and the method each begins with.
 _RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
+
+
+# What most people set. `--help` shows these, `--help-all` every setting.
+_FIRST = (
+    *("method", "demonstrations", "annotations", "prior", "out", "seed", "device"),
+    *("worlds", "env_steps", "budget_seconds", "evaluate_every", "videos", "distractors"),
+)
+
+
+@contextmanager
+def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
+    """Hide settings that the command line does not ask for; gives the arguments to parse.
+
+    The task is asked for first, and the environment sets the frames' shape. Help is of what most
+    people set, unless it is `--help-all`.
+    """
+    if not arguments or arguments[0] not in _RUNS:
+        yield arguments
+        return
+    from pureward.rewards.network import NetworkConfig
+    from pureward.runs.config import RunConfig
+
+    hidden = {RunConfig: ["task"], NetworkConfig: ["frame_channels", "height", "width"]}
+    if {"-h", "--help"} & set(arguments) and "--help-all" not in arguments:
+        hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in _FIRST]
+    before = {kind: dict(kind.__annotations__) for kind in hidden}
+    try:
+        for kind, names in hidden.items():
+            for name in names:
+                kind.__annotations__[name] = Annotated[before[kind][name], tyro.conf.Suppress]
+        yield ["--help" if word == "--help-all" else word for word in arguments]
+    finally:
+        for kind, annotations in before.items():
+            kind.__annotations__.update(annotations)
 
 
 def run_verbs(arguments: list[str]) -> dict[str, Callable[..., None]]:

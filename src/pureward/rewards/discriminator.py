@@ -80,7 +80,8 @@ class Discriminator:
         Args:
             positive_frames: (n, channels, height, width) uint8, demonstrations or annotated.
             unlabeled_frames: (m, channels, height, width) uint8, the agent's.
-            failure_frames: (k, channels, height, width) uint8, of known failures, if the risk takes them.
+            failure_frames: (k, channels, height, width) uint8, of known failures, for risks that
+                take them.
         """
         if (failure_frames is not None) != self.risk.takes_failures:
             raise InputError(
@@ -134,7 +135,8 @@ class Discriminator:
             "even": self.config.even,
         }
         if self.risk.make_third is not None:
-            made, more = self.risk.make_third(*frames.split(counts), self.generator)
+            positive, unlabeled = frames.split(counts)
+            made, more = self.risk.make_third(positive, unlabeled, self.generator)
             frames, counts = torch.cat([frames, made]), [*counts, len(made)]
             settings |= more
         logits = self._training_logits(frames)
@@ -142,7 +144,8 @@ class Discriminator:
         if self._risk_is_fused(len(frames)):
             from pureward.kernels.rewards.risk import differentiated
 
-            metrics, gradient = differentiated(self.risk.function, logits.detach(), counts[0], **settings)
+            risk = self.risk.function
+            metrics, gradient = differentiated(risk, logits.detach(), counts[0], **settings)
             logits.backward(gradient)
         else:
             positive, unlabeled, *third = logits.split(counts)

@@ -85,7 +85,7 @@ METHODS |= {
     ),
     "purl": _supervised("regressed reward gated by the unbiased PU risk", "gated", risk="upu"),
     "nn-purl": _supervised(
-        "regressed reward gated by the non-negative PU risk", "gated", risk=nnpu
+        "regressed reward gated by the non-negative PU risk", "gated", risk="nnpu"
     ),
 }
 
@@ -116,10 +116,15 @@ def choose(
     if not method.has_discriminator:
         return None
     kind = RISKS[risk or method.risk]
-    own = method.prior if method.prior is not None else kind.prior or None
-    if own is not None and prior not in (None, own):
+    if kind.prior and prior not in (None, kind.prior):
         raise InputError(
-            f"the risk {risk} has the prior {own} and no other, got {prior}; leave it out"
+            f"the risk {risk} has the prior {kind.prior} and no other, got {prior}; leave it out"
+        )
+    owner = next((name for name, other in RISKS.items() if prior and other.prior == prior), "")
+    if owner and RISKS[owner] is not kind:
+        raise InputError(
+            f"the prior {prior} goes with the risk {owner} alone, got {risk or method.risk}; "
+            f"choose --reward.risk {owner} or another prior"
         )
     if failures != kind.takes_failures:
         takes, remedy = (
@@ -131,7 +136,8 @@ def choose(
             f"known failures are {'given' if failures else 'not given'}, and the risk "
             f"{risk or method.risk} {takes}; {remedy}"
         )
-    chosen = parse_prior(0.5 if own is None and prior is None else own if own is not None else prior)
+    given = kind.prior or (0.5 if prior is None else prior)
+    chosen = parse_prior(given if method.prior is None else method.prior)
     if "failures" in chosen.wants and not failures:
         raise InputError(
             f"the prior {prior} is estimated from known failures, got none; "

@@ -2,9 +2,6 @@
 """What a run is: one frozen dataclass, the same on the command line, in Python and on disk."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
-
-import tyro
 
 from pureward.agents.d4pg.agent import D4PGConfig
 from pureward.agents.d4pg.exploration import ExplorationConfig
@@ -12,9 +9,8 @@ from pureward.data.replay.replay import ReplayConfig
 from pureward.envs.tasks import find_task
 from pureward.envs.tasks.scripted import check_scripted
 from pureward.errors import InputError
-from pureward.purl import PurlConfig
+from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS, choose
-from pureward.rewards.priors.prior import ReturnPrior
 from pureward.runs.checked import put_right
 
 # In float32 a share nearer to 0 or 1 may become either.
@@ -25,8 +21,7 @@ _SMALLEST_PRIOR = 1e-6
 class RunConfig:
     """All settings of a run."""
 
-    # The command line asks for the task first, apart from the settings that depend on it.
-    task: Annotated[str, tyro.conf.Suppress] = "walker"
+    task: str = "walker"
     """A name that `pureward tasks` lists."""
     distractors: str = ""
     """Shape of what is not the task's, where it has such: "cube" or "cuboid"; "" is its own."""
@@ -42,8 +37,8 @@ class RunConfig:
     images: tuple[str, ...] = ()
     """Which images of a dataset's observations to take as channels, where it has several."""
     prior: str = ""
-    """η, the share of successes in the agent's experience: 0.5, linear:0.1:0.7, bbe, acc, vpu;
-    "" is the method's own."""
+    """η, the share of successes in the agent's experience: 0.5, linear:0.1:0.7, bbe or acc; "" is
+    the method's own."""
     out: str = "runs/latest"
     """The run directory."""
     seed: int = 0
@@ -72,7 +67,7 @@ class RunConfig:
     """The policy and its critic."""
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
     """Noise on the collecting policy's actions."""
-    reward: PurlConfig = field(default_factory=PurlConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
     """The learned reward; "truth" has none."""
     log_every: int = 100_000
     """Env steps between lines of training metrics."""
@@ -146,14 +141,13 @@ class RunConfig:
                 )
         if method.reward == "truth":
             return
-        chosen = choose(self.method, prior=self.prior or None, failures=bool(self.failures))
-        if isinstance(chosen.prior, ReturnPrior):
-            raise InputError(
-                f"prior {self.prior!r} follows the task's own return, which a learned reward must "
-                "not see; use linear:START:END or bbe"
-            )
-        for name in ("value", "start", "end", "floor", "ceiling"):
-            eta = getattr(chosen.prior, name, 0.5)
+        chosen = choose(
+            self.method,
+            risk=self.reward.risk,
+            prior=self.prior or None,
+            failures=bool(self.failures),
+        )
+        for eta in (0.5,) if chosen is None else chosen.prior.bounds:
             if not _SMALLEST_PRIOR <= eta <= 1 - _SMALLEST_PRIOR:
                 raise InputError(
                     f"prior {self.prior!r} must keep η at least {_SMALLEST_PRIOR:g} from 0 and 1, "

@@ -11,10 +11,9 @@ from pureward.agents.d4pg.exploration import ExplorationConfig
 from pureward.data.replay.replay import ReplayConfig
 from pureward.envs.tasks import find_task
 from pureward.errors import InputError
-from pureward.purl import PurlConfig
+from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.regression import RewardModelConfig
 from pureward.rewards.view import View
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import with_settings
@@ -26,7 +25,7 @@ _PAPER = RunConfig(
     warmup_steps=10_000,
     updates_per_step=2,
     batch=256,
-    reward=PurlConfig(updates=2),  # Algorithm 1: one update of D to one of the policy
+    reward=RewardConfig(updates=2),  # Algorithm 1: one update of D to one of the policy
     log_every=10_000,
     evaluate_every=250_000,
     checkpoint_every=500_000,
@@ -84,7 +83,7 @@ _PAPER_ARM = replace(
     worlds=128,
     env_steps=20_000_000,
     updates_per_step=16,
-    reward=PurlConfig(updates=16),
+    reward=RewardConfig(updates=16),
 )
 
 # `reach` from pixels on one core (results/demo/notes.md). Drawing frames costs the most: few worlds
@@ -118,7 +117,7 @@ ON_ONE_CORE: dict[str, Any] = {
 }
 # A core trains Table 3's network on 80 images a second. Without residual blocks and with fewer
 # channels it trains four times as many, and a point on a disc needs no more.
-_SMALL_REWARD = PurlConfig(
+_SMALL_REWARD = RewardConfig(
     batch=16,
     learning_rate=3e-3,
     labels="cached",
@@ -162,7 +161,7 @@ _LEARNED_ARM: dict[str, Any] = {
     "guided": 0.25,
     "replay": ReplayConfig(capacity=300_000),
     "agent": replace(_FAST_ARM.agent, polyak=0.02, value_low=-100.0, atoms=101),
-    "reward": PurlConfig(
+    "reward": RewardConfig(
         updates=4,
         labels="cached",
         refreshed=2048,
@@ -185,7 +184,7 @@ _LEARNED: dict[tuple[str, str], dict[str, Any]] = {
         "updates_per_step": 4,
         "batch": 1024,
         "replay": ReplayConfig(capacity=600_000, frame_stack=2),
-        "reward": PurlConfig(labels="cached", refreshed=1024),
+        "reward": RewardConfig(labels="cached", refreshed=1024),
     },
     ("lift", "paper"): {},
     ("lift", "fast"): _LEARNED_ARM | {"env_steps": 2_000_000},

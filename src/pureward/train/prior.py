@@ -12,15 +12,12 @@ from pureward.data.replay.replay import Replay
 from pureward.errors import InputError
 from pureward.progress import Progress
 from pureward.purl import Adversary
-from pureward.rewards.priors.estimated import FEWEST_EPISODES, EstimatedPrior
-from pureward.rewards.priors.evidence import Evidence
-from pureward.rewards.priors.prior import Prior
+from pureward.rewards.priors import Evidence, Prior
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.train.supervision import Supervision, subset
 
 # Frames of each kind that an estimate looks at.
 _LOOKED_AT = 2048
-# What is logged of an estimate.
-_LOGGED = ("value", "low", "high", "auc")
 
 
 class RunPrior:
@@ -44,9 +41,9 @@ class RunPrior:
             data: held-out episodes, which an estimate needs.
             warmup_steps: no estimate before so many steps are in the replay.
         """
-        if prior.needs_scores:
+        if "scores" in prior.wants:
             _check_enough(data.held_out, "held-out", "--held-out")
-        if isinstance(prior, EstimatedPrior) and prior.needs_failures:
+        if "failures" in prior.wants:
             _check_enough(data.failures, "failed", "--failures")
         self._prior, self._adversary, self._replay, self._data = prior, adversary, replay, data
         self._warmup_steps = warmup_steps
@@ -54,7 +51,7 @@ class RunPrior:
 
     def follow(self, share_done: float, generator: torch.Generator) -> dict[str, float]:
         """Set D's η for the updates to come; returns what there is to log."""
-        scored = self._prior.needs_scores and self._enough_is_seen()
+        scored = "scores" in self._prior.wants and self._enough_is_seen()
         evidence = (
             self._evidence(share_done, generator) if scored else Evidence(progress=share_done)
         )
@@ -71,11 +68,9 @@ class RunPrior:
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint must hold: D's η, and where an estimate stands."""
         kept = {"eta": self._adversary.discriminator.prior}
-        if isinstance(self._prior, EstimatedPrior):
-            stands = self._prior.state_dict()
-            kept["begun"] = torch.tensor(stands["begun"])
-            # float64, as Python's: a resumed run goes on smoothing from exactly this η.
-            kept["value"] = torch.tensor(stands["value"], dtype=torch.float64)
+        # float64, as Python's: a resumed run continues from exactly these numbers.
+        for name, value in self._prior.state_dict().items():
+            kept[name] = torch.tensor(value, dtype=torch.float64)
         return kept
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
@@ -83,17 +78,14 @@ class RunPrior:
         stands = {name: value.item() for name, value in saved.items()}
         # The prior is asked now and then; until it is again, D goes on with the last answer.
         self._adversary.discriminator.set_prior(stands.pop("eta"))
-        if isinstance(self._prior, EstimatedPrior):
-            self._prior.load_state_dict(stands)
+        self._prior.load_state_dict(stands)
 
     def _told(self) -> dict[str, float]:
-        latest = self._prior.latest if isinstance(self._prior, EstimatedPrior) else None
-        if latest is None:
-            return {}
-        if latest.warning and not self._warned:
-            Progress.write(f"warning: {latest.warning}")
+        numbers, warning = self._prior.report()
+        if warning and not self._warned:
+            Progress.write(f"warning: {warning}")
             self._warned = True
-        return {f"prior/{name}": getattr(latest, name) for name in _LOGGED}
+        return {f"prior/{name}": value for name, value in numbers.items()}
 
     def _evidence(self, share_done: float, generator: torch.Generator) -> Evidence:
         unlabeled, unlabeled_episodes = self._agent_scores(generator)

@@ -16,7 +16,7 @@ from pureward.diagnostics.probe import Probes
 from pureward.envs import BatchEnv
 from pureward.purl import Adversary
 from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
-from pureward.rewards.discriminator import Discriminator, DiscriminatorConfig
+from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.methods import METHODS, Method, choose
 from pureward.rewards.network import NetworkConfig
@@ -94,21 +94,28 @@ class LearnedRunReward(RunReward):
         super().__init__()
         self._config, self._replay, self._data = config, replay, data
         method, device = METHODS[config.method], replay.device
-        choice = choose(config.method, prior=config.prior or None, failures=failures is not None)
+        choice = choose(
+            config.method,
+            risk=config.reward.risk,
+            prior=config.prior or None,
+            failures=failures is not None,
+        )
         network = method.network(_network(config, replay))
         self._prior: RunPrior | None = None
-        self._model = _reward_model(config, network, device) if method.has_reward_model else None
+        settings = replace(config.reward, network=network)
+        self._model: RewardModel | None = None
+        if method.has_reward_model:
+            self._model = RewardModel(
+                settings, members=method.members, device=device, seed=config.seed
+            )
         self._discriminator: Discriminator | None = None
-        if choice.risk is not None:
-            settings = _discriminator_config(config, network)
+        if choice is not None:
             self._discriminator = Discriminator(
-                settings, risk=choice.risk, device=device, seed=config.seed
+                settings, risk=choice.risk.function, device=device, seed=config.seed
             )
         self.learned = self._assembled(method, network)
-        if self._discriminator is not None:
-            known = failures if choice.takes_failures else None
-            self.adversary = self._adversary(self._discriminator, known)
-            assert choice.prior is not None, "every discriminator has a prior"
+        if choice is not None and self._discriminator is not None:
+            self.adversary = self._adversary(self._discriminator, failures)
             self._prior = RunPrior(
                 choice.prior, self.adversary, replay, data, warmup_steps=config.warmup_steps
             )
@@ -236,29 +243,8 @@ def _network(config: RunConfig, replay: Replay) -> NetworkConfig:
     return replace(config.reward.network, frame_channels=stacked, height=height, width=width)
 
 
-def _reward_model(config: RunConfig, network: NetworkConfig, device: torch.device) -> RewardModel:
-    method = METHODS[config.method]
-    settings = replace(
-        config.reward.model,
-        network=network,
-        members=method.members,
-    )
-    return RewardModel(settings, device=device, seed=config.seed)
-
-
 def _memory(config: RunConfig, network: NetworkConfig, device: torch.device) -> FrameMemory | None:
     if config.reward.memory == 0:
         return None
     shape = network.frame_channels, network.height, network.width
     return FrameMemory(config.reward.memory, shape, device)
-
-
-def _discriminator_config(config: RunConfig, network: NetworkConfig) -> DiscriminatorConfig:
-    settings = config.reward
-    return DiscriminatorConfig(
-        network=network,
-        learning_rate=settings.learning_rate,
-        slack=settings.slack,
-        loss=settings.loss,
-        even=settings.even,
-    )

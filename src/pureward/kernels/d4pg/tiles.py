@@ -2,7 +2,7 @@
 """How the fused kernels cut their work.
 
 Small batches are cut fine, to use every multiprocessor at once; large ones coarser, since each
-tile reads the weights again. benchmarks/d4pg_tiles.py searches for better cuts.
+tile reads the weights again.
 """
 
 from typing import NamedTuple

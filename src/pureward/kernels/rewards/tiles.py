@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the fused kernels cut their work, by kernel and channels.
 
-benchmarks/fused_tiles.py searches for them; a missing entry falls back to `DEFAULT` or `WIDE`.
+A search on an H200 found them; a missing entry falls back to `DEFAULT` or `WIDE`.
 """
 
 from typing import NamedTuple

@@ -97,7 +97,8 @@ class EstimatedPrior(Prior):
                 f"{smoothing} and {resamples}; try 0.5 and 200"
             )
         self.estimator = estimator
-        self.wants = frozenset[Wanted](("scores", "failures") if estimator == "acc" else ("scores",))
+        wants: tuple[Wanted, ...] = ("scores", "failures") if estimator == "acc" else ("scores",)
+        self.wants = frozenset(wants)
         self.floor, self.ceiling, self.smoothing = floor, ceiling, smoothing
         self.resamples, self.seed = resamples, seed
         self.value = floor

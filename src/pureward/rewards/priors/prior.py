@@ -111,7 +111,7 @@ def parse_prior(written: str | float) -> Prior:
     try:
         numbers = [float(number) for number in rest]
         if kind not in PRIORS:
-            return FixedPrior(value=float(kind))
+            return FixedPrior(value=float(written))
         make = PRIORS[kind]
         signature(make).bind(*numbers)
     except (TypeError, ValueError) as error:

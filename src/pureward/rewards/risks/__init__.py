@@ -6,7 +6,7 @@ from pureward.rewards.risks.kind import RISKS, RiskKind
 from pureward.rewards.risks.pu import Loss, Risk, RiskFunction, nnpu, pn, upu
 from pureward.rewards.risks.variational import mixed_batch, vpu
 
-RISKS.register("pn")(RiskKind(function=pn, prior="0.5"))
+RISKS.register("pn")(RiskKind(function=pn))
 RISKS.register("upu")(RiskKind(function=upu))
 RISKS.register("nnpu")(RiskKind(function=nnpu))
 RISKS.register("nnpnu")(RiskKind(function=nnpnu, third="failure_logits"))

@@ -124,8 +124,8 @@ def mixing_shares(count: int, device: torch.device, generator: torch.Generator |
 def _quantiles(device: torch.device) -> Tensor:
     """Beta(a, a) quantiles of evenly spaced probabilities.
 
-    With t = xᵃ the lower half of its density, xᵃ⁻¹(1 − x)ᵃ⁻¹, becomes (1 − t^(1/a))ᵃ⁻¹ / a, which is
-    smooth and integrated numerically; the upper half is its mirror image.
+    With t = xᵃ the lower half of the density, xᵃ⁻¹(1 − x)ᵃ⁻¹, becomes (1 − t^(1/a))ᵃ⁻¹ / a. It is
+    smooth and is integrated numerically; the upper half is its mirror image.
     """
     half = np.linspace(0.0, 0.5**CONCENTRATION, 100_001)
     density = (1 - half ** (1 / CONCENTRATION)) ** (CONCENTRATION - 1)
