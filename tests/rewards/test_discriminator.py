@@ -15,7 +15,6 @@ from pureward.rewards.discriminator import METRICS, Discriminator
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.risks.failures import nnpnu
 from pureward.rewards.risks.pu import nnpu, pn, upu
-from pureward.rewards.risks.variational import mixed_frames, vpu
 from pureward.rewards.view import View
 
 
@@ -115,37 +114,20 @@ def test_an_update_with_failures_is_adam_on_nnpnu(small_network, scenes):
     torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
 
 
-def test_an_update_by_vpu_is_adam_on_frames_and_their_mixtures(small_network, scenes):
-    config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}))
-    made, plain = (Discriminator(config, risk=vpu, seed=3) for _ in range(2))
-    p, u = scenes(6, 0)[0], scenes(4, 1)[0]
-    metrics = made.update(p, u)
-    mixed = mixed_frames(p, u, torch.Generator().manual_seed(3))
-    third = {"mixed_logits": plain.network(mixed.frames), "mixed_shares": mixed.shares}
-    result = vpu(plain.network(p), plain.network(u), **third)
-    optimizer = torch.optim.Adam(plain.network.parameters(), lr=1e-3)
-    result.objective.backward()
-    optimizer.step()
-    assert float(metrics["risk/value"]) == pytest.approx(float(result.value), abs=1e-5)
-    torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
-
-
-@pytest.mark.parametrize("risk", [nnpnu, vpu])
-def test_third_batches_help_to_tell_hidden_successes(risk, small_network, scenes):
+def test_known_failures_help_to_tell_hidden_successes(small_network, scenes):
     """Half of U are successes: D is high on new ones and low on new failures."""
     high, low = (0, 6), (14, 24)
-    made = Discriminator(config_of(small_network, learning_rate=1e-2), risk=risk, seed=1)
+    made = Discriminator(config_of(small_network, learning_rate=1e-2), risk=nnpnu, seed=1)
     for seed in range(16):
         u = torch.cat([scenes(8, 300 + seed, high)[0], scenes(8, 500 + seed, low)[0]])
-        third = [scenes(8, 700 + seed, low)[0]] if risk is nnpnu else []
-        made.update(scenes(16, 100 + seed, high)[0], u, *third)
+        made.update(scenes(16, 100 + seed, high)[0], u, scenes(8, 700 + seed, low)[0])
     assert float(made.logits(scenes(32, 9, high)[0]).sigmoid().mean()) > 0.7
     assert float(made.logits(scenes(32, 8, low)[0]).sigmoid().mean()) < 0.4
 
 
 def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
     frames = scenes(4, 0)[0]
-    for risk, failures in ((nnpu, [frames]), (vpu, [frames]), (nnpnu, [])):
+    for risk, failures in ((nnpu, [frames]), (nnpnu, [])):
         with pytest.raises(InputError, match="known failures go with a risk that takes them"):
             Discriminator(config_of(small_network), risk=risk).update(frames, frames, *failures)
     made = Discriminator(config_of(small_network), risk=nnpnu)
@@ -229,7 +211,7 @@ NO_STORED_FRAMES = [
 
 
 @pytest.mark.parametrize(("wrong", "sentence"), NO_STORED_FRAMES)
-@pytest.mark.parametrize("risk", [nnpu, nnpnu, vpu])
+@pytest.mark.parametrize("risk", [nnpu, nnpnu])
 def test_only_stored_frames_are_learned_from_and_scored(
     risk, wrong, sentence, small_network, scenes
 ):
@@ -297,7 +279,7 @@ def test_engine_scores_like_the_network(small_network, scenes):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("risk", [nnpu, nnpnu, vpu])
+@pytest.mark.parametrize("risk", [nnpu, nnpnu])
 @pytest.mark.parametrize("arithmetic", ["bfloat16", "fused"])
 def test_captured_updates_equal_eager_ones(arithmetic, risk, scenes):
     pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")

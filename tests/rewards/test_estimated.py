@@ -157,7 +157,7 @@ def test_a_state_outside_the_bounds_is_refused():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
-@pytest.mark.parametrize("estimator", ["bbe", "vpu"])
+@pytest.mark.parametrize("estimator", ["bbe"])
 def test_the_host_waits_for_the_device_once(estimator):
     """Everything up to the one read of the result runs where a wait is an error."""
     known = evidence(20, 80)
@@ -178,23 +178,6 @@ def test_the_host_waits_for_the_device_once(estimator):
 
 
 # The other estimators behind the same seam.
-
-
-def test_vpu_by_hand():
-    """Φ on held-out positives is 0.8, so U's mean of (0.8 + 0.4 + 0 + 0)/4 is 0.375 of it."""
-    logit = torch.logit
-    p = logit(torch.full((10,), 0.8, dtype=torch.float64))
-    u = logit(torch.tensor([0.8, 0.4, 1e-12, 1e-12] * 5, dtype=torch.float64))
-    prior = EstimatedPrior("vpu")
-    prior(
-        Evidence(
-            held_out_positive_logits=p,
-            held_out_episodes=torch.arange(10),
-            unlabeled_logits=u,
-            unlabeled_episodes=torch.arange(20),
-        )
-    )
-    assert latest(prior).value == pytest.approx(0.375)
 
 
 def test_acc_by_hand():
@@ -301,7 +284,7 @@ def test_episodes_may_be_any_whole_numbers():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"estimator": "km2"}, "unknown estimator 'km2'; choose from bbe, vpu, acc"),
+        ({"estimator": "km2"}, "unknown estimator 'km2'; choose from bbe, acc"),
         ({"floor": 0.0}, "0 < floor ≤ ceiling < 1"),
         ({"floor": 0.96}, "0 < floor ≤ ceiling < 1"),
         ({"ceiling": 1.0}, "0 < floor ≤ ceiling < 1"),
@@ -315,14 +298,14 @@ def test_bad_settings_are_refused(change, sentence):
 
 
 def test_written_forms():
-    for text in ("bbe", "acc", "vpu"):
+    for text in ("bbe", "acc"):
         prior = parse_prior(text)
         assert isinstance(prior, EstimatedPrior)
         assert (prior.estimator, prior.floor, prior.ceiling, prior.value) == (text, 0.1, 0.95, 0.1)
     bounded = parse_prior("bbe:0.3:0.8")
     assert isinstance(bounded, EstimatedPrior)
     assert (bounded.floor, bounded.ceiling, bounded.value) == (0.3, 0.8, 0.3)
-    for text in ("bbe:0.1:0.5:0.9", "vpu:0.1:0.9", "acc:a:b"):
+    for text in ("bbe:0.1:0.5:0.9", "acc:a:b"):
         with pytest.raises(InputError, match="a prior is a number such as"):
             parse_prior(text)
     with pytest.raises(InputError, match="0 < floor ≤ ceiling"):

@@ -7,7 +7,7 @@ from pureward.errors import InputError
 from pureward.rewards.methods import METHODS, choose
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.priors import EstimatedPrior, FixedPrior, LinearPrior
-from pureward.rewards.risks import RISKS, vpu
+from pureward.rewards.risks import RISKS, upu
 from pureward.rewards.view import View
 
 
@@ -79,10 +79,9 @@ def test_the_risk_is_the_one_that_is_named(name):
         choice = choose(name, risk="nnpnu", prior=prior, failures=True)
         assert choice is not None
         assert choice.risk is RISKS["nnpnu"]
-    variational = choose(name, risk="vpu")
-    assert variational is not None
-    assert variational.risk.function is vpu
-    assert variational.prior.wants == {"scores"}
+    plain = choose(name, risk="upu")
+    assert plain is not None
+    assert plain.risk.function is upu
 
 
 def test_methods_without_options_keep_theirs():
@@ -94,7 +93,7 @@ def test_methods_without_options_keep_theirs():
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("gail", {"prior": "vpu"}, "gail takes all agent frames as failures, so the prior vpu"),
+        ("gail", {"prior": "bbe"}, "gail takes all agent frames as failures, so the prior bbe"),
         ("pnrl", {"prior": "0.3"}, "pnrl takes all agent frames as failures"),
         ("gail", {"prior": 0.3}, "so the prior 0.3 would have no effect"),
         ("nn-pugail", {"prior": 1}, r"must lie inside \(0, 1\), got 1"),
@@ -104,9 +103,6 @@ def test_methods_without_options_keep_theirs():
         ("nn-pugail", {"prior": "acc"}, "acc is estimated from known failures, got none"),
         ("gail", {"risk": "nnpu"}, "gail takes all agent frames as failures, so the risk nnpu"),
         ("nn-pugail", {"risk": "nnlu"}, "unknown risk 'nnlu'; choose from pn, upu, nnpu, nnpnu"),
-        ("nn-pugail", {"prior": "vpu"}, "the prior vpu goes with the risk vpu alone, got nnpu"),
-        ("nn-pugail", {"risk": "vpu", "prior": "bbe"}, "the risk vpu has the prior vpu and no ot"),
-        ("nn-pugail", {"risk": "vpu", "failures": True}, "the risk vpu takes none; choose --rew"),
         ("nn-pugail", {"failures": True}, "known failures are given, and the risk nnpu takes non"),
         ("nn-pugail", {"risk": "nnpnu"}, "failures are not given, and the risk nnpnu needs some"),
         ("nn-pugail", {"prior": "half"}, "a prior is a number such as 0.5, or one of linear, bbe"),

@@ -56,5 +56,5 @@ def test_a_prior_of_somebody_else(monkeypatch):
 
     monkeypatch.setitem(PRIORS, "halves", halves)
     assert parse_prior("halves:3") == FixedPrior(value=0.125)
-    with pytest.raises(InputError, match="one of linear, bbe, acc, vpu, halves with its numbers"):
+    with pytest.raises(InputError, match="one of linear, bbe, acc, halves with its numbers"):
         parse_prior("halves:3:4")

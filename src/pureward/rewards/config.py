@@ -47,7 +47,7 @@ class RewardConfig:
     """How a reward is learned, and what it pays."""
 
     risk: str = ""
-    """What D minimises: pn, upu, nnpu, nnpnu (with known failures) or vpu; "" is the method's."""
+    """What D minimises: pn, upu, nnpu, or nnpnu with known failures; "" is the method's."""
     loss: Loss = "logistic"
     """Loss of D: "logistic" as in the paper, or the bounded "sigmoid"."""
     slack: float = 0.0

@@ -134,11 +134,6 @@ class Discriminator:
             "loss": self.config.loss,
             "even": self.config.even,
         }
-        if self.risk.make_third is not None:
-            positive, unlabeled = frames.split(counts)
-            made, more = self.risk.make_third(positive, unlabeled, self.generator)
-            frames, counts = torch.cat([frames, made]), [*counts, len(made)]
-            settings |= more
         logits = self._training_logits(frames)
         self.optimizer.zero_grad(set_to_none=True)
         if self._risk_is_fused(len(frames)):
@@ -148,9 +143,9 @@ class Discriminator:
             metrics, gradient = differentiated(risk, logits.detach(), counts[0], **settings)
             logits.backward(gradient)
         else:
-            positive, unlabeled, *third = logits.split(counts)
-            if third:
-                settings[self.risk.third] = third[0]
+            positive, unlabeled, *failures = logits.split(counts)
+            if failures:
+                settings["failure_logits"] = failures[0]
             result = self.risk.function(positive, unlabeled, **settings)
             result.objective.backward()
             metrics = measured(result, positive, unlabeled)

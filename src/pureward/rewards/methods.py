@@ -116,16 +116,6 @@ def choose(
     if not method.has_discriminator:
         return None
     kind = RISKS[risk or method.risk]
-    if kind.prior and prior not in (None, kind.prior):
-        raise InputError(
-            f"the risk {risk} has the prior {kind.prior} and no other, got {prior}; leave it out"
-        )
-    owner = next((name for name, other in RISKS.items() if prior and other.prior == prior), "")
-    if owner and RISKS[owner] is not kind:
-        raise InputError(
-            f"the prior {prior} goes with the risk {owner} alone, got {risk or method.risk}; "
-            f"choose --reward.risk {owner} or another prior"
-        )
     if failures != kind.takes_failures:
         takes, remedy = (
             ("takes none", "choose --reward.risk nnpnu or leave them out")
@@ -136,8 +126,7 @@ def choose(
             f"known failures are {'given' if failures else 'not given'}, and the risk "
             f"{risk or method.risk} {takes}; {remedy}"
         )
-    given = kind.prior or (0.5 if prior is None else prior)
-    chosen = parse_prior(given if method.prior is None else method.prior)
+    chosen = parse_prior(method.prior or (0.5 if prior is None else prior))
     if "failures" in chosen.wants and not failures:
         raise InputError(
             f"the prior {prior} is estimated from known failures, got none; "

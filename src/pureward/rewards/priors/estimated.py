@@ -12,7 +12,6 @@ from pureward.errors import InputError
 from pureward.rewards.priors.adjusted_count import adjusted_count
 from pureward.rewards.priors.best_bin import best_bin
 from pureward.rewards.priors.evidence import Evidence
-from pureward.rewards.priors.mean_over_top import mean_over_top
 from pureward.rewards.priors.prior import PRIORS, Prior, Wanted
 from pureward.rewards.priors.resample import Sample, auc, interval, resampled
 from pureward.types import checked_tensor
@@ -20,7 +19,6 @@ from pureward.types import checked_tensor
 #: Name → estimate of every resample from positives, unlabeled and, for `acc`, known failures.
 ESTIMATORS: dict[str, Callable[..., Tensor]] = {
     "bbe": best_bin,
-    "vpu": mean_over_top,
     "acc": adjusted_count,
 }
 
@@ -223,5 +221,3 @@ def estimated(
 
 PRIORS.register("bbe")(partial(estimated, "bbe"))
 PRIORS.register("acc")(partial(estimated, "acc"))
-# Its risk takes no η, so there is nothing to bound.
-PRIORS.register("vpu")(lambda: EstimatedPrior("vpu"))

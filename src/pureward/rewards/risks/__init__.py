@@ -4,25 +4,10 @@
 from pureward.rewards.risks.failures import nnpnu
 from pureward.rewards.risks.kind import RISKS, RiskKind
 from pureward.rewards.risks.pu import Loss, Risk, RiskFunction, nnpu, pn, upu
-from pureward.rewards.risks.variational import mixed_batch, vpu
 
 RISKS.register("pn")(RiskKind(function=pn))
 RISKS.register("upu")(RiskKind(function=upu))
 RISKS.register("nnpu")(RiskKind(function=nnpu))
-RISKS.register("nnpnu")(RiskKind(function=nnpnu, third="failure_logits"))
-RISKS.register("vpu")(
-    RiskKind(function=vpu, third="mixed_logits", make_third=mixed_batch, prior="vpu")
-)
+RISKS.register("nnpnu")(RiskKind(function=nnpnu, takes_failures=True))
 
-__all__ = [
-    "RISKS",
-    "Loss",
-    "Risk",
-    "RiskFunction",
-    "RiskKind",
-    "nnpnu",
-    "nnpu",
-    "pn",
-    "upu",
-    "vpu",
-]
+__all__ = ["RISKS", "Loss", "Risk", "RiskFunction", "RiskKind", "nnpnu", "nnpu", "pn", "upu"]
