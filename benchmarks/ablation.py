@@ -23,7 +23,7 @@ from pureward.files import write_json
 from pureward.rewards.methods import METHODS
 from pureward.runs.config_file import with_settings
 from pureward.runs.log import read_metrics
-from pureward.train.presets import preset
+from pureward.training.presets import preset
 
 SEEDS = tuple(range(200, 210))
 VIEW = "reward.network.view."

@@ -47,7 +47,11 @@ from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy, snapshots
 from stress_run import INTERVAL, made_with, prepare, small_run, write_data
 
-_PRELOADED = ["pureward.train.loop", "torch._dynamo", "stress_run"]  # what takes seconds to import
+_PRELOADED = [
+    "pureward.training.loop",
+    "torch._dynamo",
+    "stress_run",
+]  # what takes seconds to import
 _LONGEST = 300.0  # seconds a life may take
 
 

@@ -11,7 +11,7 @@ import pureward
 from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.network import NetworkConfig
 from pureward.runs.collect import collect
-from pureward.train import presets
+from pureward.training import presets
 from tiny import tiny
 
 ROOT = Path(__file__).parent.parent

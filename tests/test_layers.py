@@ -22,7 +22,7 @@ ROWS = [
     {"purl"},
     {"runs"},
     {"diagnostics"},
-    {"train"},
+    {"training"},
     {"distributed"},
     {"demo"},
     {"paper"},

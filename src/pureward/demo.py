@@ -19,7 +19,7 @@ from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect
 from pureward.runs.config import RunConfig
-from pureward.train.presets import ON_ONE_CORE, preset
+from pureward.training.presets import ON_ONE_CORE, preset
 
 TASK = "reach"
 SHOWN = ("gail", "nn-pugail", "prl", "nn-purl")

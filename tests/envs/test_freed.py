@@ -11,7 +11,7 @@ import pureward
 from pureward.diagnostics.show import show
 from pureward.envs.vector import make_single, make_vec
 from pureward.errors import InputError
-from pureward.train.evaluate import film
+from pureward.training.evaluate import film
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from pureward.paper.sweep import Budget, carry_out, local_executor
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import flat, to_json
 from pureward.runs.directory import RunDirectory
-from pureward.train.presets import preset
+from pureward.training.presets import preset
 from small import written_plan
 
 DATASETS = Path(__file__).parents[2] / "datasets"

@@ -15,7 +15,7 @@ from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
 from pureward.errors import InputError
 from pureward.runs.collect import _failures, collect, rollout
 from pureward.runs.policy import load_policy, snapshots
-from pureward.train.evaluate import evaluate
+from pureward.training.evaluate import evaluate
 from tiny import tiny
 
 

@@ -87,7 +87,7 @@ def evaluate(
     from pureward.envs import find_device, make
     from pureward.errors import InputError
     from pureward.runs.policy import load_policy
-    from pureward.train.evaluate import evaluate as judge
+    from pureward.training.evaluate import evaluate as judge
 
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}; pass --episodes 100")

@@ -115,7 +115,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     from pureward.runs.config import RunConfig
     from pureward.runs.config_file import read_config
     from pureward.runs.directory import RunDirectory
-    from pureward.train.presets import preset
+    from pureward.training.presets import preset
 
     named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
     start, _ = tyro.cli(
@@ -139,7 +139,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
         resume: bool = False,
     ) -> None:
         from pureward.errors import InputError
-        from pureward.train.loop import train
+        from pureward.training.loop import train
 
         if method == "truth":
             _check_expert(config)

@@ -44,7 +44,7 @@ class Training:
 
     def run(self) -> bool:
         """Train; whether it came to its end."""
-        from pureward.train.loop import train
+        from pureward.training.loop import train
 
         began = time.monotonic()
         result = train(self.config, resume=RunDirectory(self.out).config.exists())

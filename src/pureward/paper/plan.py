@@ -29,7 +29,7 @@ from pureward.runs.config_file import (
     with_settings,
 )
 from pureward.runs.directory import RunDirectory
-from pureward.train.presets import preset
+from pureward.training.presets import preset
 
 
 @dataclass(frozen=True, kw_only=True)

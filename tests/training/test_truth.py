@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pureward.data.replay.replay import Replay, ReplayConfig
-from pureward.train.truth import Truth
+from pureward.training.truth import Truth
 from pureward.types import Observation, Step
 
 SEEN = Observation(state=torch.zeros(2, 1), frames=None)

@@ -22,7 +22,7 @@ from pureward.runs import checkpoint
 from pureward.runs.config_file import from_json, to_json
 from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy, snapshots
-from pureward.train import loop
+from pureward.training import loop
 from tiny import tiny
 
 SCRIPT = str(Path(__file__).parents[1] / "tiny.py")
@@ -273,7 +273,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
             raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(checkpoint, "write_tensors", fills_up)
-    monkeypatch.setattr("pureward.train.loop.train", _training(run))
+    monkeypatch.setattr("pureward.training.loop.train", _training(run))
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--out", str(run)])
     assert stop.value.code == 1
@@ -339,7 +339,7 @@ def test_a_loss_that_is_no_number_stops_the_run_at_that_update(tmp_path, monkeyp
 
 
 def test_a_weight_that_is_no_number_is_named(tmp_path):
-    from pureward.train.learner import Learner
+    from pureward.training.learner import Learner
 
     config = tiny(tmp_path)
     learner = Learner(config, pureward.make("reach", 4, "cpu"))

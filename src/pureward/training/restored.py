@@ -17,7 +17,7 @@ from pureward.envs import BatchEnv
 from pureward.errors import InputError
 from pureward.runs.checkpoint import Checkpoint
 from pureward.runs.directory import step_of
-from pureward.train.learner import Learner
+from pureward.training.learner import Learner
 
 _REPLAY = "learner/replay/"
 

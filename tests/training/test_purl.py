@@ -17,8 +17,8 @@ from pureward.runs import checkpoint
 from pureward.runs.collect import collect
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
-from pureward.train import loop, supervision
-from pureward.train.stopping import StopSignal
+from pureward.training import loop, supervision
+from pureward.training.stopping import StopSignal
 from tiny import SMALL, SMALL_REWARD, tiny
 
 LEARNED = [name for name, method in pureward.METHODS.items() if method.reward != "truth"]

@@ -24,13 +24,13 @@ from pureward.runs.directory import RunDirectory, kept_steps, step_name, step_of
 from pureward.runs.log import MetricsLog, read_metrics
 from pureward.runs.machine import made_with
 from pureward.runs.policy import write_snapshot
-from pureward.train.evaluate import evaluate, film
-from pureward.train.learner import Learner
-from pureward.train.restored import check_tensors, read_progress
-from pureward.train.stopping import StopSignal
-from pureward.train.stopwatch import Stopwatch
-from pureward.train.supervision import check_supervision
-from pureward.train.truth import Truth
+from pureward.training.evaluate import evaluate, film
+from pureward.training.learner import Learner
+from pureward.training.restored import check_tensors, read_progress
+from pureward.training.stopping import StopSignal
+from pureward.training.stopwatch import Stopwatch
+from pureward.training.supervision import check_supervision
+from pureward.training.truth import Truth
 
 _FILMED_WORLDS = 4
 # Evaluation draws its own first states, the same at every evaluation of a run.

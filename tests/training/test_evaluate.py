@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import pureward
-from pureward.train.evaluate import HOLD, Evaluation, evaluate
+from pureward.training.evaluate import HOLD, Evaluation, evaluate
 
 
 def home(state):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pureward.train.stopping import StopSignal
+from pureward.training.stopping import StopSignal
 
 
 class AtOnceError(Exception):

@@ -25,8 +25,8 @@ from pureward.rewards.regression import FitReport, Pass, RewardModel
 from pureward.rewards.saved import save_reward
 from pureward.runs.checkpoint import flattened, under
 from pureward.runs.config import RunConfig
-from pureward.train.prior import RunPrior
-from pureward.train.supervision import Supervision, load_failures, load_supervision, subset
+from pureward.training.prior import RunPrior
+from pureward.training.supervision import Supervision, load_failures, load_supervision, subset
 
 
 class RunReward:

@@ -14,8 +14,8 @@ from pureward.relabel import CachedLabels, FreshLabels
 from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.view import View
-from pureward.train.reward import LearnedRunReward
-from pureward.train.supervision import Supervision
+from pureward.training.reward import LearnedRunReward
+from pureward.training.supervision import Supervision
 from tiny import SMALL_REWARD, tiny
 
 SHAPE = (3, 32, 32)

@@ -7,7 +7,7 @@ import pureward
 from pureward.data.episodes import Episode
 from pureward.data.writing import write_episodes
 from pureward.runs.config import RunConfig
-from pureward.train.supervision import load_supervision
+from pureward.training.supervision import load_supervision
 
 STEPS = 5
 

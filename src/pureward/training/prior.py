@@ -14,7 +14,7 @@ from pureward.progress import Progress
 from pureward.purl import Adversary
 from pureward.rewards.priors import Evidence, Prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.train.supervision import Supervision, subset
+from pureward.training.supervision import Supervision, subset
 
 # Frames of each kind that an estimate looks at.
 _LOOKED_AT = 2048

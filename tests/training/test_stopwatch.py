@@ -2,8 +2,8 @@
 
 import torch
 
-from pureward.train import stopwatch
-from pureward.train.stopwatch import Stopwatch
+from pureward.training import stopwatch
+from pureward.training.stopwatch import Stopwatch
 
 
 def test_a_pause_is_left_out_and_reads_the_same_throughout(monkeypatch):

@@ -9,7 +9,7 @@ from pureward.rewards.methods import METHODS
 from pureward.runs.config_file import read_config
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import snapshots
-from pureward.train.presets import preset
+from pureward.training.presets import preset
 
 EXPERTS = Path(__file__).parents[2] / "results/jaco/experts"
 LEARNED = sorted(name for name, method in METHODS.items() if method.reward != "truth")

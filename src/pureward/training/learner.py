@@ -19,9 +19,9 @@ from pureward.errors import TrainingError
 from pureward.purl import Purl
 from pureward.runs.checkpoint import flattened, under
 from pureward.runs.config import RunConfig
-from pureward.train.guide import Guide
-from pureward.train.meter import Meter
-from pureward.train.reward import build_reward
+from pureward.training.guide import Guide
+from pureward.training.meter import Meter
+from pureward.training.reward import build_reward
 from pureward.types import Observation, Step
 
 
