@@ -59,7 +59,7 @@ $(VENV)/.python: FORCE
 	[ -e $@ ] || touch $@
 
 $(READY): $(VENV)/.python pyproject.toml constraints.txt
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[all]'
 	@touch $@
 
 $(READY_TEST): $(READY)

@@ -81,13 +81,15 @@ def speed(worlds: int, device: str, cameras: bool) -> dict:
         "control_steps_per_second": round(worlds / ms * 1e3),
         "seconds_until_ready": round(ready, 2),
         "bytes_per_world": env.engine.bytes_per_world(),
-        "fused": env.engine.fused,
+        "fused": getattr(env.engine, "fused", False),
     }
 
 
 def parts(worlds: int, device: torch.device) -> dict:
     """Where a control step's time goes."""
     env = pureward.make("walker", worlds, str(device), engine="warp", cameras=True)
+    assert isinstance(env.engine, WarpEngine)
+    assert env.cameras is not None
     stepwise = WarpEngine(
         env.engine.model,
         worlds,

@@ -2,43 +2,113 @@
 """Positive-Unlabeled Reward Learning: rewards that stay alive and stay honest."""
 
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from pureward.gym import register
+from pureward.errors import missing_extra
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from pureward.data.dataset import read_dataset as read_dataset
+    from pureward.diagnostics.evidence import probe as probe
+    from pureward.envs import BatchEnv as BatchEnv
+    from pureward.envs import make as make
+    from pureward.envs.tasks import TASKS as TASKS
+    from pureward.envs.vector import make_vec as make_vec
+    from pureward.errors import InputError as InputError
+    from pureward.errors import SimulationError as SimulationError
+    from pureward.errors import TrainingError as TrainingError
+    from pureward.rewards.config import RewardConfig as RewardConfig
+    from pureward.rewards.discriminator import Discriminator as Discriminator
+    from pureward.rewards.learned import LearnedReward as LearnedReward
+    from pureward.rewards.methods import METHODS as METHODS
+    from pureward.rewards.network import NetworkConfig as NetworkConfig
+    from pureward.rewards.regression import RewardModel as RewardModel
+    from pureward.rewards.risks import pu as risk
+    from pureward.rewards.saved import load_reward as load_reward
+    from pureward.rewards.saved import save_reward as save_reward
+    from pureward.rewards.view import View as View
+    from pureward.runs.collect import collect as collect
+    from pureward.runs.config import RunConfig as RunConfig
+    from pureward.training.evaluate import evaluate_run as evaluate
+    from pureward.training.loop import train as train
+    from pureward.training.presets import preset as preset
 
-# Public names and where they live. They are imported on first use, so that `import pureward`
-# costs next to nothing and starts neither torch nor a simulator.
+__version__ = "0.2.0.dev0"
+
+# Public names: the module of each, and its name there. They are imported on first use, so that
+# `import pureward` is fast and needs neither torch nor a simulator.
 _PUBLIC = {
-    "METHODS": "pureward.rewards.methods",
-    "TASKS": "pureward.envs.tasks",
-    "BatchEnv": "pureward.envs",
-    "read_dataset": "pureward.data.dataset",
-    "load_reward": "pureward.rewards.saved",
-    "make": "pureward.envs",
-    "make_vec": "pureward.envs.vector",
-    "RunConfig": "pureward.runs.config",
-    "preset": "pureward.training.presets",
-    "train": "pureward.training.loop",
-    "InputError": "pureward.errors",
-    "SimulationError": "pureward.errors",
-    "TrainingError": "pureward.errors",
+    "METHODS": "pureward.rewards.methods:METHODS",
+    "TASKS": "pureward.envs.tasks:TASKS",
+    "BatchEnv": "pureward.envs:BatchEnv",
+    "Discriminator": "pureward.rewards.discriminator:Discriminator",
+    "InputError": "pureward.errors:InputError",
+    "LearnedReward": "pureward.rewards.learned:LearnedReward",
+    "NetworkConfig": "pureward.rewards.network:NetworkConfig",
+    "RewardConfig": "pureward.rewards.config:RewardConfig",
+    "RewardModel": "pureward.rewards.regression:RewardModel",
+    "RunConfig": "pureward.runs.config:RunConfig",
+    "SimulationError": "pureward.errors:SimulationError",
+    "TrainingError": "pureward.errors:TrainingError",
+    "View": "pureward.rewards.view:View",
+    "collect": "pureward.runs.collect:collect",
+    "evaluate": "pureward.training.evaluate:evaluate_run",
+    "load_reward": "pureward.rewards.saved:load_reward",
+    "make": "pureward.envs:make",
+    "make_vec": "pureward.envs.vector:make_vec",
+    "preset": "pureward.training.presets:preset",
+    "probe": "pureward.diagnostics.evidence:probe",
+    "read_dataset": "pureward.data.dataset:read_dataset",
+    "risk": "pureward.rewards.risks:pu",
+    "save_reward": "pureward.rewards.saved:save_reward",
+    "train": "pureward.training.loop:train",
 }
 
-__all__ = [*sorted(_PUBLIC), "__version__", "risk"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "METHODS",
+    "TASKS",
+    "BatchEnv",
+    "Discriminator",
+    "InputError",
+    "LearnedReward",
+    "NetworkConfig",
+    "RewardConfig",
+    "RewardModel",
+    "RunConfig",
+    "SimulationError",
+    "TrainingError",
+    "View",
+    "__version__",
+    "collect",
+    "evaluate",
+    "load_reward",
+    "make",
+    "make_vec",
+    "preset",
+    "probe",
+    "read_dataset",
+    "risk",
+    "save_reward",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "risk":
-        return import_module("pureward.rewards.risks.pu")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'pureward' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+    module, _, attribute = _PUBLIC[name].partition(":")
+    try:
+        found = import_module(module)
+        return getattr(found, attribute, None) or import_module(f"{module}.{attribute}")
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) from error
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-register()
+if find_spec("gymnasium") is not None:
+    from pureward.gym import register
+
+    register()

@@ -32,12 +32,36 @@ class InUseError(InputError):
     """Another process has the folder; later it may be free, or its work done."""
 
 
+class MissingExtraError(InputError, ImportError):
+    """A package is needed that is not installed."""
+
+
 class SimulationError(RuntimeError):
     """The simulation cannot be trusted any more: a number is none, or a buffer overflowed."""
 
 
 class TrainingError(RuntimeError):
     """Learning cannot go on: a loss or a weight is not a number any more."""
+
+
+#: Optional packages and the extra that installs each.
+EXTRAS = {
+    **dict.fromkeys(("mujoco", "mujoco_warp", "warp", "dm_control"), "sim"),
+    **dict.fromkeys(("minari", "h5py", "gymnasium"), "data"),
+    **dict.fromkeys(("matplotlib", "scipy", "av", "PIL"), "plot"),
+    **dict.fromkeys(("tyro", "tqdm", "tensorboard"), "cli"),
+}
+
+
+def missing_extra(error: ModuleNotFoundError) -> Exception:
+    """Return the error to raise for a package that is not installed."""
+    package = (error.name or "").split(".")[0]
+    if package not in EXTRAS:
+        return error
+    return MissingExtraError(
+        f"this needs the package {package}, which is not installed; "
+        f"install it with pip install 'pureward[{EXTRAS[package]}]'"
+    )
 
 
 def lacks_memory(error: BaseException) -> bool:

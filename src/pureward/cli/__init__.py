@@ -6,6 +6,7 @@ import os
 import sys
 from io import TextIOWrapper
 
+import pureward
 from pureward.cli.parsing import parse
 from pureward.cli.policies import collect, evaluate
 from pureward.cli.rewards import plot, probe
@@ -22,6 +23,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends in one sentence and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     _take_any_streams()
+    if arguments == ["--version"]:
+        print(f"pureward {pureward.__version__}")
+        return
     try:
         verbs = {
             "tasks": tasks,

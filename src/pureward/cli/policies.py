@@ -84,16 +84,7 @@ def evaluate(
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
-    from pureward.envs import find_device, make
-    from pureward.errors import InputError
-    from pureward.runs.policy import load_policy
-    from pureward.training.evaluate import evaluate as judge
+    from pureward.training.evaluate import evaluate_run
 
-    if episodes < 1:
-        raise InputError(f"episodes must be at least 1, got {episodes}; pass --episodes 100")
-    place = find_device(device)
-    policy = load_policy(run, device=str(place))
-    shapes = distractors or policy.config.distractors or None
-    env = make(policy.config.task, episodes, str(place), distractors=shapes)
-    told = judge(env, policy.act, seed=seed).summary()
-    print(f"{run} at {policy.env_steps:,} env steps: {told_evaluation(told)}")
+    told = evaluate_run(run, episodes=episodes, distractors=distractors, device=device, seed=seed)
+    print(f"{run} at {told['env_steps']:,} env steps: {told_evaluation(told)}")

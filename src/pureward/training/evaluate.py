@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import RollingStack
-from pureward.envs import BatchEnv
+from pureward.envs import BatchEnv, find_device, make
+from pureward.errors import InputError
 from pureward.interval import half_width
 from pureward.picture import first_camera, mosaic, video
+from pureward.runs.policy import load_policy
 from pureward.types import Observation, Policy
 
 # A task counts as solved in an episode when it stays solved for this many steps, or for as many as
@@ -58,6 +60,36 @@ class Evaluation:
             "reward_error": float(error.mean()),
             "reward_error_abs": float(error.abs().mean()),
         }
+
+
+def evaluate_run(
+    run: Path,
+    *,
+    episodes: int = 100,
+    distractors: str = "",
+    device: str = "auto",
+    seed: int = 0,
+) -> dict[str, float]:
+    """Evaluate the policy of a run greedily over whole episodes.
+
+    Args:
+        run: the run directory.
+        episodes: how many episodes, all at once.
+        distractors: shape of the objects beside the task's, "cube" or "cuboid"; "" for the run's.
+        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+        seed: of the episodes' first states.
+
+    Returns:
+        "return" with its 95% half-width "return_ci95", "return_min", "return_max", the share
+        solved as "success", "episodes", and "env_steps" at which the policy was kept.
+    """
+    if episodes < 1:
+        raise InputError(f"episodes must be at least 1, got {episodes}; try 100")
+    place = str(find_device(device))
+    policy = load_policy(Path(run), device=place)
+    shapes = distractors or policy.config.distractors or None
+    env = make(policy.config.task, episodes, place, distractors=shapes)
+    return evaluate(env, policy.act, seed=seed).summary() | {"env_steps": policy.env_steps}
 
 
 @torch.no_grad()

@@ -1,0 +1,112 @@
+"""What is installed, what is imported, and what is said if a package is missing."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import pureward
+from pureward.errors import EXTRAS
+
+ROOT = Path(__file__).parents[1]
+
+# As if only torch, numpy and safetensors were installed.
+ALONE = f"""
+import importlib.util, sys
+absent, find = {set(EXTRAS)!r}, importlib.util.find_spec
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+importlib.util.find_spec = lambda name, *rest: None if name in absent else find(name, *rest)
+"""
+
+SCORES = """
+import torch, pureward
+frames = torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8)
+config = pureward.RewardConfig(network=pureward.NetworkConfig(height=32, width=32))
+foe, model = pureward.Discriminator(config), pureward.RewardModel(config)
+foe.update(frames, frames)
+model.fit(frames, torch.rand(8))
+assert pureward.risk.nnpu(torch.zeros(2), torch.zeros(2), prior=0.5).value > 0
+spec = dict(reward="gated", network=config.network, members=1)
+from pureward.rewards.learned import RewardSpec
+reward = pureward.LearnedReward(
+    RewardSpec(**spec), discriminator=foe.network, members=model.networks
+)
+pureward.save_reward(reward, {folder!r})
+assert torch.equal(pureward.load_reward({folder!r})(frames), reward(frames))
+"""
+
+
+def python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words, "-c", code], capture_output=True, text=True, timeout=300
+    )
+
+
+def test_rewards_need_torch_numpy_and_safetensors_alone(tmp_path):
+    done = python(ALONE + SCORES.format(folder=str(tmp_path)))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [("make", "sim"), ("train", "sim"), ("read_dataset", "data"), ("probe", "plot")],
+)
+def test_a_missing_package_is_told_with_its_extra(name, extra):
+    done = python(ALONE + f"import pureward\ntry: pureward.{name}\nexcept Exception as e: print(e)")
+    assert f"which is not installed; install it with pip install 'pureward[{extra}]'" in done.stdout
+
+
+def test_the_command_line_without_its_extra_is_one_sentence():
+    done = python(ALONE + "from pureward.__main__ import main\nmain()")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "pureward: this needs the package tyro, which is not installed; "
+        "install it with pip install 'pureward[cli]'\n"
+    )
+
+
+def test_importing_it_is_light():
+    heavy = ("torch", "mujoco", "warp", "tyro", "matplotlib", "minari")
+    done = python(f"import sys, pureward\nprint([n for n in {heavy} if n in sys.modules])")
+    assert done.stdout == "[]\n"
+
+
+def test_every_public_name_is_there():
+    assert sorted(pureward.__all__) == sorted([*pureward._PUBLIC, "__version__"])
+    assert all(getattr(pureward, name) is not None for name in pureward.__all__)
+
+
+def test_the_version():
+    done = subprocess.run(
+        [sys.executable, "-m", "pureward", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, f"pureward {pureward.__version__}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_a_built_package_installs_into_an_empty_environment(kind, tmp_path):
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", str(tmp_path)]
+    if kind == "wheel":
+        subprocess.run([*build, str(ROOT)], check=True, timeout=600)
+    else:
+        source = tmp_path / "source"
+        make = f"from hatchling.build import build_sdist; build_sdist({str(source)!r})"
+        source.mkdir()
+        subprocess.run([sys.executable, "-c", make], cwd=ROOT, check=True, timeout=600)
+        subprocess.run([*build, str(next(source.glob("*.tar.gz")))], check=True, timeout=600)
+    made = next(tmp_path.glob("pureward-*.whl"))
+    venv.create(tmp_path / "empty", with_pip=True)
+    inside = str(tmp_path / "empty/bin/python")
+    install = [inside, "-m", "pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(made)]
+    subprocess.run(install, check=True, timeout=900)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    code = SCORES.format(folder=str(tmp_path / "reward"))
+    subprocess.run([inside, "-c", code], check=True, timeout=300, cwd=tmp_path, env=clean)
