@@ -116,11 +116,20 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
 def test_train_does_not_ask_for_what_a_run_sets_itself(capsys):
     with pytest.raises(SystemExit):
-        main(["train", "lift", "--help"])
+        main(["train", "lift", "--help-all"])
     told = capsys.readouterr().out
     assert "--reward.network.view.crop" in told
-    for own in ("--reward.model.network", "--reward.model.members", "--reward.network.height"):
+    for own in ("--task", "--reward.network.frame-channels", "--reward.network.height"):
         assert own not in told
+
+
+def test_help_shows_what_most_people_set(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "lift", "--help"])
+    told = capsys.readouterr().out
+    assert "--demonstrations" in told
+    assert "--reward." not in told
+    assert "--help-all" in told
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pureward.demo import METHODS, Size, _described, demo, run_config
+from pureward.demo import SHOWN, Size, _described, demo, run_config
 from pureward.errors import InputError
 from pureward.runs.config import RunConfig
 
@@ -14,14 +14,14 @@ TINY = Size(expert_steps=480, episodes=2, held_out=1, steps=320, warmup=160, eva
 
 
 def test_the_four_runs_differ_in_nothing_but_their_method():
-    configs = [run_config(method, Path("demo"), Size()) for method in METHODS]
+    configs = [run_config(method, Path("demo"), Size()) for method in SHOWN]
     methods_own = {"method", "out", "prior", "demonstrations", "annotations"}
     same = {name: getattr(RunConfig(), name) for name in methods_own}
     assert len({repr(replace(config, **same)) for config in configs}) == 1
 
 
 def test_nobody_gets_more_steps_than_said():
-    for method in METHODS:
+    for method in SHOWN:
         assert run_config(method, Path("demo"), Size(steps=800)).env_steps == 800
 
 
@@ -44,7 +44,7 @@ def test_a_damaged_card_is_named_with_a_remedy(tmp_path, card):
 @pytest.mark.slow
 def test_a_demo_ends_in_a_report_and_goes_on_where_it_was(tmp_path, capfd):
     done = demo(tmp_path, TINY)
-    assert [run.method for run in done.runs] == list(METHODS)
+    assert [run.method for run in done.runs] == list(SHOWN)
     page = done.report.read_text()
     assert len(re.findall(r'src="data:image/png;base64,', page)) == 4 + 4  # plots and evidence
     for run in done.runs:

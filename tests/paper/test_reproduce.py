@@ -84,7 +84,10 @@ def test_a_run_that_was_stopped_goes_on(out, capsys):
 def test_a_failure_is_told_and_the_rest_is_done(out, capsys, monkeypatch):
     def spoiled(config):
         config = learned(config)
-        return replace(config, failures="nowhere") if config.method == "nn-pugail" else config
+        if config.method != "nn-pugail":
+            return config
+        known = replace(config.reward, risk="nnpnu")
+        return replace(config, failures="nowhere", reward=known)
 
     monkeypatch.setitem(FIGURES, "small", SMALL_FIGURE)
     monkeypatch.setitem(STUDIES, "reach", replace(STUDY, learned=spoiled))

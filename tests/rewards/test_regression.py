@@ -127,7 +127,7 @@ def test_ensemble_members_differ_and_the_lowest_speaks(small_network, scenes):
     assert each.shape == (3, len(frames))
     assert (each[0] - each[1]).abs().max() > 1e-3
     assert torch.equal(model.predict(frames), each.min(0).values)
-    repeated = RewardModel(config, seed=4)
+    repeated = RewardModel(config, members=3, seed=4)
     repeated.fit(frames, rewards)
     assert torch.equal(repeated.member_predictions(frames), each)
 

@@ -318,7 +318,7 @@ def _training(run: Path):
 
 
 def spoil_loss(monkeypatch):
-    from pureward.agents.d4pg import d4pg
+    from pureward.agents.d4pg import agent as d4pg
 
     honest, count = d4pg.cross_entropy, iter(range(1, 10**9))
     monkeypatch.setattr(

@@ -43,7 +43,8 @@ def built(
     assert needs is not None
     network = replace(SMALL_REWARD.network, view=view or View())
     reward = replace(SMALL_REWARD, network=network, **settings)
-    config = tiny("runs/none", method=method, reward=reward, **{needs: "X"}, **(run or {}))
+    run = {needs: "X", "failures": "Y" if failures else ""} | (run or {})
+    config = tiny("runs/none", method=method, reward=reward, **run)
     replay = Replay(
         config.replay, worlds=4, horizon=9, state_size=1, action_size=1, frame_shape=SHAPE
     )
