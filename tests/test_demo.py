@@ -17,7 +17,8 @@ def test_the_four_runs_differ_in_nothing_but_their_method():
     configs = [run_config(method, Path("demo"), Size()) for method in SHOWN]
     methods_own = {"method", "out", "prior", "demonstrations", "annotations"}
     same = {name: getattr(RunConfig(), name) for name in methods_own}
-    assert len({repr(replace(config, **same)) for config in configs}) == 1
+    plain = [replace(config, reward=replace(config.reward, even=False)) for config in configs]
+    assert len({repr(replace(config, **same)) for config in plain}) == 1
 
 
 def test_nobody_gets_more_steps_than_said():

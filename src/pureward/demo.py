@@ -137,7 +137,7 @@ def _notes(out: Path, size: Size, seconds: float) -> list[str]:
         "learning. The four runs never see the true reward; it is measured beside them.",
         f"Settings for two cores and a few minutes, the same for all four: networks with "
         f"{configs[0].reward.network.stage_channels} channels and no residual blocks instead of "
-        f"Table 3's, {size.steps:,} env steps, one seed. Besides, {' and '.join(priors)}; "
-        "results/demo/notes.md lists what else was tried, for the baselines too. "
+        f"Table 3's, {size.steps:,} env steps, one seed. Besides, {' and '.join(priors)}, and "
+        "imitation weighs successes and failures equally. "
         f"This call took {seconds:.0f} s in all.",
     ]

@@ -170,6 +170,18 @@ def test_a_resumed_discriminator_goes_on_at_the_same_prior(data, tmp_path):
     assert [n for n in whole if not torch.equal(whole[n], parts[n])] == []
 
 
+def test_the_discriminator_learns_before_the_policy_does(data, tmp_path):
+    """A policy that starts on the rewards of an untrained D learns to be anywhere."""
+    for steps in (48, 96):
+        pureward.train(
+            learned(tmp_path / str(steps), "nn-pugail", data, env_steps=steps, warmup_steps=100)
+        )
+    less, more = weights(tmp_path / "48"), weights(tmp_path / "96")
+    moved = {name for name in more if not torch.equal(less[name], more[name])}
+    assert any(name.startswith("learner/reward/trained.") for name in moved)
+    assert not any(name.startswith("learner/agent/") for name in moved)
+
+
 def test_the_prior_follows_its_schedule(data, tmp_path):
     pureward.train(learned(tmp_path / "run", "nn-pugail", data, prior="linear:0.2:0.6"))
     rows = read_metrics(tmp_path / "run/metrics.jsonl", "train")

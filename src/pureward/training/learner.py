@@ -92,6 +92,16 @@ class Learner:
         if remembered:
             self._run("arrive", self._arrive, remembered.values())
 
+    def prepare(self) -> None:
+        """Update the discriminator alone, while the policy still acts at random.
+
+        A policy that starts on the rewards of an untrained discriminator learns to be anywhere.
+        """
+        if self.purl.adversary is None or len(self.replay) < self.config.reward.batch:
+            return
+        self._run("discriminate", self._discriminate, self._changed_by_discriminating())
+        self._run("refresh", self._refresh, self.reward.labels.tensors().values())
+
     def learn(self) -> None:
         """The updates that go with one control step."""
         if self.purl.adversary is not None and self._steps % self.config.reward.every == 0:
@@ -154,6 +164,10 @@ class Learner:
 
     def _arrive(self) -> Tensor:
         self.purl.arrive()
+        return self._agent_meter.tensors()["count"]
+
+    def _refresh(self) -> Tensor:
+        self.reward.labels.refresh()
         return self._agent_meter.tensors()["count"]
 
     def _discriminate(self) -> Tensor:

@@ -206,6 +206,8 @@ class _Run:
         # Counted in the replay: a run resumed without one fills it again before it learns.
         if self.learner.replay.steps_added >= self.config.warmup_steps:
             self.learner.learn()
+        else:
+            self.learner.prepare()
 
     def _came_to_its_end(self) -> bool:
         goal = self.config.stop_at_return

@@ -95,7 +95,7 @@ ON_ONE_CORE: dict[str, Any] = {
     "worlds": 8,
     "env_steps": 4_800,
     "warmup_steps": 1_600,
-    "updates_per_step": 2,
+    "updates_per_step": 4,
     "batch": 128,
     "replay": ReplayConfig(capacity=20_000, discount=_DISCOUNT),
     "agent": D4PGConfig(
@@ -200,8 +200,7 @@ _FAST_PRIORS = {
     ("walker", "imitation"): "bbe:0.02:0.8",
     ("lift", "imitation"): "bbe:0.02:0.8",
     ("stack", "imitation"): "bbe:0.02:0.8",
-    # Its few updates need a reward that rises on the way: an estimate near 0 pays on the disc only.
-    ("reach", "imitation"): "linear:0.2:0.4",
+    ("reach", "imitation"): "bbe:0.002:0.8",
     ("reach", "gated"): "0.7",
 }
 
@@ -215,6 +214,7 @@ _SOFT_GATE: dict[str, Any] = {
     "learning_rate": 3e-5,
 }
 _FAST_REWARDS: dict[tuple[str, str], dict[str, Any]] = {
+    ("reach", "imitation"): {"even": True},
     ("walker", "imitation"): {"memory": 100_000, "even": True},
     ("walker", "gated"): _SOFT_GATE | {"memory": 100_000},
     ("lift", "imitation"): {"memory": 50_000, "even": True},
