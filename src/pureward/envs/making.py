@@ -9,7 +9,7 @@ from pureward.envs.batch import BatchEnv
 from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
-from pureward.envs.tasks import find_task
+from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
 
 # A mistyped number is told before memory is claimed; the engines count in 32 bits.
@@ -41,7 +41,7 @@ def make(
         engine: "auto" (C MuJoCo on a CPU, MuJoCo Warp on CUDA), "mujoco" or "warp".
         distractors: shape of what is not the task's, in tasks that have such: "cube" or "cuboid".
     """
-    row = find_task(task)
+    row = TASKS[task]
     _check_worlds(worlds)
     place = find_device(device)
     simulator = _find_engine(engine, place)

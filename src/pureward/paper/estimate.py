@@ -13,7 +13,7 @@ from pureward.diagnostics.history import read_history
 from pureward.diagnostics.reading import trained_for
 from pureward.distributed.training import Training, wall_seconds
 from pureward.envs import find_device, make
-from pureward.envs.tasks import find_task
+from pureward.envs.tasks import TASKS
 from pureward.paper.plan import Plan, Step
 from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
@@ -169,12 +169,12 @@ def _estimate(step: Step, machine: str, rates: dict[tuple[str, str], Rate]) -> E
 def replay_bytes(config: RunConfig) -> int:
     """Bytes of a run's replay, and of what its discriminator remembers besides."""
     states, actions = _sizes(config.task)
-    frames = (3 * len(find_task(config.task).cameras), 64, 64) if config.needs_frames else None
+    frames = (3 * len(TASKS[config.task].cameras), 64, 64) if config.needs_frames else None
     remembered = config.reward.memory * config.replay.frame_stack * math.prod(frames or (0,))
     layout = Layout(
         rows=config.replay.capacity // config.worlds,
         worlds=config.worlds,
-        horizon=find_task(config.task).horizon,
+        horizon=TASKS[config.task].horizon,
         state_size=states,
         action_size=actions,
         frame_shape=frames,

@@ -20,7 +20,7 @@ from pureward.data.episodes import DRAWN_FROM, FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.replay.layout import readable
 from pureward.data.writing import write_episodes
 from pureward.envs import BatchEnv, find_device, make
-from pureward.envs.tasks import find_task
+from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.runs.card import describe, write_card
@@ -191,7 +191,7 @@ def _clumsy(task: str, run: Path, device: str, wanted: int, seed: int) -> list[_
     """Random actions and policies from the whole course, among whose episodes failures are."""
     if wanted == 0:
         return []
-    random = _random(seed, find_task(task).build().nu, device)
+    random = _random(seed, TASKS[task].build().nu, device)
     tried = min(_FAILING_POLICIES, len(snapshots(run)))
     return [
         _Part(policy="random", act=random, split=FAILURE, worlds=wanted),
@@ -287,7 +287,7 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> None:
             raise InputError(f"{name} must be at least {least}, got {count}; pass {least} or more")
     if os.path.lexists(out):  # a link to nowhere is in the way too
         raise InputError(f"{out} exists already; choose another folder or delete it first")
-    find_task(task)
+    _ = TASKS[task]
     trained = load_policy(run).config.task
     if trained != task:
         raise InputError(

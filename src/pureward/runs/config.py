@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pureward.agents.d4pg.agent import D4PGConfig
 from pureward.agents.d4pg.exploration import ExplorationConfig
 from pureward.data.replay.replay import ReplayConfig
-from pureward.envs.tasks import find_task
+from pureward.envs.tasks import TASKS
 from pureward.envs.tasks.scripted import check_scripted
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
@@ -97,7 +97,7 @@ class RunConfig:
         put_right(self)
         if not str(self.out):
             raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
-        find_task(self.task).variant(self.distractors or None)
+        TASKS[self.task].variant(self.distractors or None)
         if not 0 <= self.guided <= 1:
             raise InputError(f"guided is a share of the worlds, got {self.guided}; try 0.25")
         if self.guided:

@@ -79,8 +79,8 @@ class Learner:
         self.agent.observe(state)
         noise = self.exploration.draw(self.generator)
         if at_random:
-            uniform = torch.rand(noise.shape, generator=self.generator, device=self.device)
-            action = uniform * 2.0 - 1.0
+            # Uniform in [−1, 1], and as correlated in time as the noise.
+            action = 2.0 * torch.special.ndtr(self.exploration.noise) - 1.0
         else:
             action = self.agent.act(state, noise)
         return action if self.guide is None else self.guide(action, noise)

@@ -9,7 +9,8 @@ from typing import Any
 from pureward.agents.d4pg.agent import D4PGConfig
 from pureward.agents.d4pg.exploration import ExplorationConfig
 from pureward.data.replay.replay import ReplayConfig
-from pureward.envs.tasks import find_task
+from pureward.envs.tasks import TASKS
+from pureward.envs.tasks.task import Task
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.methods import METHODS
@@ -86,10 +87,9 @@ _PAPER_ARM = replace(
     reward=RewardConfig(updates=16),
 )
 
-# `reach` from pixels on one core (results/demo/notes.md). Drawing frames costs the most: few worlds
-# make many control steps, and so many updates of policy and discriminator, out of as many frames.
-# Rewards are positive: a critic that begins at 0, the middle of its range, thinks little of actions
-# it has not seen, and noise that lasts gets a policy out of a corner again.
+# `reach` from pixels on one core (results/ablation.md). Drawing frames costs the most: few worlds
+# make many control steps, and so many updates, out of as many frames. The critic's range reaches
+# below 0, so that it starts at 0 and does not prefer actions it has not seen.
 _DISCOUNT = 0.95
 ON_ONE_CORE: dict[str, Any] = {
     "worlds": 8,
@@ -255,13 +255,15 @@ _OF_METHODS: dict[tuple[str, str, str], dict[str, Any]] = {
 
 def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
     """The settings of a preset for a task and the method among the changes, those on top."""
-    find_task(task)
-    if (task, name) not in PRESETS:
-        known = sorted(f"{one} {two}" for one, two in PRESETS)
-        raise InputError(f"no preset {name!r} for task {task!r}; choose from {known}")
+    _ = TASKS[task]
+    names = sorted({name for _, name in PRESETS})
+    if name not in names:
+        raise InputError(f"unknown preset {name!r}; choose from {', '.join(names)}")
     _check_names(changes)
     method = changes.get("method", "truth")
-    shared = replace(PRESETS[task, name], task=task, **_for_method(task, name, method))
+    like = task if (task, name) in PRESETS else "walker"  # for a task of somebody else
+    changed = _for_method(TASKS[task], like, name, method)
+    shared = replace(PRESETS[like, name], task=task, **changed)
     own = with_settings(shared, _OF_METHODS.get((task, name, method), {}))
     return replace(own, **changes)
 
@@ -275,7 +277,7 @@ def _check_names(changes: Mapping[str, Any]) -> None:
             raise InputError(f"unknown setting {name!r} of a run; try {', '.join(near)}")
 
 
-def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:
+def _for_method(row: Task, task: str, name: str, method_name: str) -> dict[str, Any]:
     """What a learned reward changes."""
     method = METHODS[method_name]
     if method.reward == "truth":
@@ -290,7 +292,7 @@ def _for_method(task: str, name: str, method_name: str) -> dict[str, Any]:
     agent = settings.get("agent", base.agent)
     changed: dict[str, Any] = {}
     if name == "fast":
-        view = replace(_FAST_VIEW, flip=find_task(task).mirrors)
+        view = replace(_FAST_VIEW, flip=row.mirrors)
         reward = replace(reward, network=replace(reward.network, view=view))
         settings["reward"] = replace(reward, **_FAST_REWARDS.get((task, method.reward), {}))
         changed = _FAST_AGENTS.get((task, method.reward), {})
