@@ -19,7 +19,6 @@ import torch
 
 from pureward.envs.tasks import TASKS
 
-
 # The same examples every time, and no deadline: a busy machine may take a second for any of them.
 hypothesis.settings.register_profile("everywhere", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("everywhere")
