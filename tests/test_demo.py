@@ -10,7 +10,7 @@ from pureward.demo import SHOWN, Size, _described, demo, run_config
 from pureward.errors import InputError
 from pureward.runs.config import RunConfig
 
-TINY = Size(expert_steps=480, episodes=2, held_out=1, steps=320, warmup=160, evaluated=2)
+TINY = Size(expert_steps=480, episodes=2, held_out=5, steps=320, warmup=160, evaluated=2)
 
 
 def test_the_four_runs_differ_in_nothing_but_their_method():
