@@ -53,7 +53,7 @@ class Discriminator:
             seed: of the initial weights and of every later draw.
             captured: on CUDA, run updates as one CUDA graph; batch sizes are then fixed by
                 the first update.
-            arithmetic: "auto" for the fastest the device has; see `engine`.
+            arithmetic: "auto" for the fastest the device has; see `arithmetic`.
         """
         check_seed(seed)
         self.config = config
@@ -224,7 +224,5 @@ def checked_prior(prior: float | Tensor) -> float:
     """Return a prior, one number inside (0, 1)."""
     value = prior.item() if isinstance(prior, Tensor) and prior.numel() == 1 else prior
     if not isinstance(value, Real) or not 0 < value < 1:
-        raise InputError(
-            f"prior must lie inside (0, 1), got {prior}; see DiscriminatorConfig.prior"
-        )
+        raise InputError(f"prior must lie inside (0, 1), got {prior}; try 0.5")
     return float(value)

@@ -24,7 +24,7 @@ class RunConfig:
     task: str = "walker"
     """A name that `pureward tasks` lists."""
     distractors: str = ""
-    """Shape of what is not the task's, where it has such: "cube" or "cuboid"; "" is its own."""
+    """Shape of the objects beside the task's own: "cube" or "cuboid"; "" for the task's default."""
     method: str = "truth"
     """Where rewards come from: gail-noreg, gail, pugail or nn-pugail from demonstrations; prl,
     prl-ensemble, pnrl, purl or nn-purl from annotations; "truth" is the task's own."""

@@ -255,15 +255,14 @@ _OF_METHODS: dict[tuple[str, str, str], dict[str, Any]] = {
 
 def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
     """The settings of a preset for a task and the method among the changes, those on top."""
-    _ = TASKS[task]
+    row = TASKS[task]
     names = sorted({name for _, name in PRESETS})
     if name not in names:
         raise InputError(f"unknown preset {name!r}; choose from {', '.join(names)}")
     _check_names(changes)
     method = changes.get("method", "truth")
     like = task if (task, name) in PRESETS else "walker"  # for a task of somebody else
-    changed = _for_method(TASKS[task], like, name, method)
-    shared = replace(PRESETS[like, name], task=task, **changed)
+    shared = replace(PRESETS[like, name], task=task, **_for_method(row, like, name, method))
     own = with_settings(shared, _OF_METHODS.get((task, name, method), {}))
     return replace(own, **changes)
 

@@ -111,7 +111,7 @@ class LearnedRunReward(RunReward):
         self._discriminator: Discriminator | None = None
         if choice is not None:
             self._discriminator = Discriminator(
-                settings, risk=choice.risk.function, device=device, seed=config.seed
+                settings, risk=settings.risk or method.risk, device=device, seed=config.seed
             )
         self.learned = self._assembled(method, network)
         if choice is not None and self._discriminator is not None:

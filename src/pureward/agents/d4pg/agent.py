@@ -55,7 +55,7 @@ class D4PG:
             action_size: numbers in an action.
             device: where it lives; batches must be there too.
             seed: of the initial weights, the same on every device.
-            arithmetic: "auto" for the fastest the device has; see `engine`.
+            arithmetic: "auto" for the fastest the device has; see `arithmetic`.
         """
         self.config = config
         self.state_size = state_size
