@@ -14,7 +14,8 @@ pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'"
 
 from pureward.errors import InputError  # noqa: E402
 from pureward.kernels.rewards import distortion, head, risk, tiles, trunk, weights  # noqa: E402
-from pureward.rewards.discriminator import measured  # noqa: E402
+from pureward.rewards.config import RewardConfig  # noqa: E402
+from pureward.rewards.discriminator import Discriminator, measured  # noqa: E402
 from pureward.rewards.network import NetworkConfig, ResidualCNN  # noqa: E402
 from pureward.rewards.risks.pu import nnpu, pn, upu  # noqa: E402
 from pureward.rewards.view import View, apply, draw  # noqa: E402
@@ -114,8 +115,8 @@ def test_map_and_gradients_equal_the_plain_ones(taps, channels, monkeypatch):
     ours = torch.autograd.grad(fused, parameters, outer.to(fused.dtype))
     for parameter, exact, gradient in zip(parameters, expected, ours, strict=True):
         assert gradient.shape == parameter.shape
-        scale = float(exact.abs().max())
-        assert float((exact - gradient).abs().max()) < TOLERANCE * scale
+        # Rounding to bfloat16 at every layer changes single gradients by several percent.
+        assert float((exact - gradient).norm()) < 3 * TOLERANCE * float(exact.norm())
     with torch.no_grad():
         scored = trunk.last_map(network, packed).permute(0, 3, 1, 2)
     assert torch.equal(scored, fused)
@@ -192,6 +193,21 @@ def test_risk_equals_the_plain_one_at_extreme_logits(kind, even):
     assert metrics.isfinite().all()
     torch.testing.assert_close(gradient, expected, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(metrics[:5], measured(result, logits[:3], logits[3:])[:5])
+
+
+@pytest.mark.parametrize("even", [False, True])
+def test_an_update_passes_the_fused_risk_what_it_takes(even, monkeypatch):
+    config = RewardConfig(even=even, network=NetworkConfig(height=32, width=32, dropout=0.0))
+    positive, unlabeled = some_frames(4, 3).split(2)
+
+    def updated(fused: bool) -> dict[str, torch.Tensor]:
+        torch.manual_seed(0)
+        discriminator = Discriminator(config, risk="nnpu", prior=0.3, device=DEVICE)
+        monkeypatch.setattr(discriminator, "_risk_is_fused", lambda _: fused)
+        discriminator.update(positive, unlabeled)
+        return discriminator.network.state_dict()
+
+    torch.testing.assert_close(updated(True), updated(False))
 
 
 def test_risk_refuses_what_the_plain_one_does():

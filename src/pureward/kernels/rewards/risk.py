@@ -109,7 +109,7 @@ def differentiated(
     *,
     prior: Tensor,
     slack: float,
-    step_back: float,
+    step_back: float = 1.0,
     loss: Loss,
     even: bool = False,
 ) -> tuple[Tensor, Tensor]:
