@@ -8,6 +8,9 @@ import sys
 import pytest
 
 from pureward.cli import main
+from pureward.rewards.methods import METHODS
+from pureward.training.loop import RunResult
+from pureward.training.presets import preset
 
 
 def test_a_reader_who_has_seen_enough_ends_it_quietly():
@@ -194,3 +197,52 @@ def test_an_unknown_verb_is_refused_with_the_list_of_verbs(words, capsys):
     assert stop.value.code == 2
     told = capsys.readouterr().err
     assert f"unknown verb {words[0]!r}; choose from tasks, show, expert, train" in told
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["fast", "paper"])
+def test_a_printed_configuration_is_read_back(method, name, tmp_path, monkeypatch, capsys):
+    main(["config", "reach", "--method", method, "--preset", name])
+    printed = tmp_path / "printed.toml"
+    printed.write_text(capsys.readouterr().out)
+    trained = []
+
+    def train(settings, resume):
+        trained.append(settings)
+        return RunResult(path=tmp_path, state="finished", env_steps=0, evaluation={})
+
+    monkeypatch.setattr("pureward.training.loop.train", train)
+    verb = "expert" if method == "truth" else "train"
+    positives = METHODS[method].positives
+    data = [f"--{positives}", "data"] if positives else []
+    main([verb, "reach", "--config", str(printed), *data, "--seed", "3"])
+    given = {positives: "data"} if positives else {}
+    assert trained == [preset("reach", name, method=method, seed=3, **given)]
+
+
+def test_where_a_setting_comes_from_is_printed(capsys):
+    main(["config", "reach"])
+    lines = capsys.readouterr().out.splitlines()
+    origins = {line.split(" = ")[0]: line.rpartition("# ")[2] for line in lines[1:]}
+    assert origins["method"] == "command line"
+    assert origins["prior"] == "preset fast of reach: imitation pu"
+    assert origins["reward.slack"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("worlds = ", "must be a TOML file of settings"),
+        ("wolrds = 8", "unknown setting 'wolrds' of a run; try worlds"),
+        ('worlds = "eight"', "worlds must be like 1024, got 'eight'"),
+        ('task = "walker"', "the task on the command line is reach"),
+        (None, "must be a TOML file of settings"),
+    ],
+)
+def test_a_file_of_settings_that_cannot_be_used_is_told(text, told, tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit):
+        main(["train", "reach", "--config", str(path), "--demonstrations", "data"])
+    assert told in capsys.readouterr().err

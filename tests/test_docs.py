@@ -2,15 +2,13 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pureward
-from pureward.rewards.config import RewardConfig, RewardModelConfig
-from pureward.rewards.network import NetworkConfig
 from pureward.runs.collect import collect
+from pureward.runs.config_file import flat, to_json
 from pureward.training import presets
 from tiny import tiny
 
@@ -36,16 +34,15 @@ def datasets(short_episodes, tmp_path_factory) -> Path:
 @pytest.fixture
 def short_runs(monkeypatch, tmp_path):
     """Presets of `reach` that take seconds; the code on the pages stays as it is."""
-    small = replace(
-        tiny(tmp_path), env_steps=96, evaluate_every=0, evaluate_episodes=1, save_replay=False
-    )
-    reward = RewardConfig(
-        batch=4,
-        network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
-        model=RewardModelConfig(epochs=1),
-    )
-    monkeypatch.setitem(presets.PRESETS, ("reach", "fast"), small)
-    monkeypatch.setitem(presets._LEARNED, ("reach", "fast"), {"reward": reward})
+    small = flat(to_json(tiny(tmp_path, env_steps=96, evaluate_every=0, evaluate_episodes=1)))
+    small |= {
+        "save_replay": False,
+        "reward.batch": 4,
+        "reward.network.stage_channels": (4, 4),
+        "reward.network.stage_blocks": 0,
+        "reward.model.epochs": 1,
+    }
+    monkeypatch.setitem(presets.PRESETS, "reach", {"fast": {"all": small}})
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.name)

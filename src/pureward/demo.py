@@ -6,9 +6,8 @@ when it is called again.
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pureward.data.episodes import TRAIN
 from pureward.diagnostics.evidence import probe
@@ -19,7 +18,7 @@ from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect
 from pureward.runs.config import RunConfig
-from pureward.training.presets import ON_ONE_CORE, preset
+from pureward.training.presets import preset
 
 TASK = "reach"
 SHOWN = ("gail", "nn-pugail", "prl", "nn-purl")
@@ -29,7 +28,7 @@ SHOWN = ("gail", "nn-pugail", "prl", "nn-purl")
 class Size:
     """How much of everything."""
 
-    expert_steps: int = 4_800
+    expert_steps: int = 24_000
     """Env steps of the expert."""
     episodes: int = 20
     """Demonstrations, and annotated episodes, to train on."""
@@ -38,7 +37,7 @@ class Size:
     steps: int = 4_800
     """Env steps of each of the four runs."""
     warmup: int = 1_600
-    """Env steps of random actions at their beginning."""
+    """Env steps of random actions at the start of each run."""
     evaluated: int = 10
     """Greedy episodes of an evaluation, and of the evidence."""
 
@@ -58,8 +57,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
     size = size or Size()
     began = time.monotonic()
     print("An expert on the task's own reward:")
-    expert = run_config("truth", out, size)
-    train_all([replace(expert, out=str(out / "expert"), env_steps=size.expert_steps)])
+    train_all([run_config("truth", out, size)])
     _collect(out, size)
     configs = [run_config(method, out, size) for method in SHOWN]
     print(f"{len(configs)} runs on rewards learned from pixels, two at a time:")
@@ -76,23 +74,24 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
 
 def run_config(method: str, out: Path, size: Size) -> RunConfig:
     """The settings of one of the runs; "truth" is the expert's."""
-    every = max(1, size.steps // 4)
-    settings: dict[str, Any] = ON_ONE_CORE | {
-        "out": str(out / method),
-        "device": "cpu",
-        "env_steps": size.steps,
-        "warmup_steps": size.warmup,
-        "log_every": max(1, every // 4),
-        "evaluate_every": every,
-        "evaluate_episodes": size.evaluated,
-        "probe_every": every,
-        "checkpoint_every": 2 * every,
-        "snapshot_every": max(1, every // 2),
-    }
     needed = METHODS[method].positives
-    if needed is None:
-        return preset(TASK, **settings)
-    return preset(TASK, method=method, **settings, **{needed: str(out / needed)})
+    steps = size.steps if needed else size.expert_steps
+    every = max(1, steps // 4)
+    return preset(
+        TASK,
+        method=method,
+        out=str(out / (method if needed else "expert")),
+        device="cpu",
+        env_steps=steps,
+        warmup_steps=size.warmup,
+        log_every=max(1, every // 4),
+        evaluate_every=every,
+        evaluate_episodes=size.evaluated,
+        probe_every=every,
+        checkpoint_every=2 * every,
+        snapshot_every=max(1, every // 2),
+        **({needed: str(out / needed)} if needed else {}),
+    )
 
 
 def _collect(out: Path, size: Size) -> None:

@@ -1,4 +1,4 @@
-"""Presets of the arm: the same help for every method, and who used them."""
+"""Presets: no setting twice, the paper's tables, the same help for every method."""
 
 from pathlib import Path
 
@@ -9,10 +9,25 @@ from pureward.rewards.methods import METHODS
 from pureward.runs.config_file import read_config
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import snapshots
-from pureward.training.presets import preset
+from pureward.training.presets import PRESETS, origins, preset, rows_of
 
 EXPERTS = Path(__file__).parents[2] / "results/jaco/experts"
 LEARNED = sorted(name for name, method in METHODS.items() if method.reward != "truth")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("task", "name"), [(t, n) for t, table in PRESETS.items() for n in table])
+def test_no_setting_of_a_method_stands_in_two_rows(task, name, method):
+    rows = rows_of(task, name, method)
+    settings = [setting for row in rows.values() for setting in row]
+    assert len(settings) == len(set(settings))
+    assert set(origins(task, name, method)) == set(settings)
+
+
+@pytest.mark.parametrize(("task", "name"), [(t, n) for t, table in PRESETS.items() for n in table])
+def test_every_row_is_for_some_method(task, name):
+    used = {words for method in METHODS for words in rows_of(task, name, method)}
+    assert used == set(PRESETS[task][name])
 
 
 @pytest.mark.parametrize("task", ["lift", "stack"])
@@ -92,3 +107,12 @@ def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
 def test_a_misspelt_setting_is_told_with_the_nearest():
     with pytest.raises(InputError, match="unknown setting 'demonstration' .* try demonstrations"):
         preset("reach", demonstration="data")
+
+
+def test_settings_are_changed_by_their_name_on_the_command_line():
+    config = preset("reach", **{"reward.network.dropout": 0.25, "reward.batch": 8})
+    assert (config.reward.network.dropout, config.reward.batch) == (0.25, 8)
+    with pytest.raises(InputError, match=r"'reward\.bacth' of a run; try reward\.batch"):
+        preset("reach", **{"reward.bacth": 8})
+    with pytest.raises(InputError, match=r"unknown setting 'seed\.more'"):
+        preset("reach", **{"seed.more": 8})

@@ -10,7 +10,7 @@ import pureward
 from pureward.cli.parsing import parse
 from pureward.cli.policies import collect, evaluate
 from pureward.cli.rewards import plot, probe
-from pureward.cli.runs import run_verbs, settings_shown
+from pureward.cli.runs import config, run_verbs, settings_shown
 from pureward.cli.showpieces import demo, reproduce
 from pureward.cli.worlds import show, tasks
 from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
             "tasks": tasks,
             "show": show,
             **run_verbs(arguments),
+            "config": config,
             "collect": collect,
             "evaluate": evaluate,
             "probe": probe,

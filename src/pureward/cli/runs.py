@@ -21,6 +21,7 @@ class _Start:
 
     method: str
     preset: str = "fast"
+    config: str = ""
     resume: bool = False
     out: str = ""
     demonstrations: str = ""
@@ -49,9 +50,9 @@ More options: --help-all
 Args:
     task: a name that `pureward tasks` lists; the defaults below are its preset's, and the
         walker's until it is named.
-    config: all settings.
-    preset: settings to start from: "fast" for one GPU or a laptop, "paper" to the letter of the
-        paper's tables. Every other setting can be changed.
+    settings: all settings.
+    preset: settings to start from: "fast" for one GPU or a laptop, "paper" for the paper's tables.
+    config: a TOML file of settings that replace the preset's; `pureward config` prints one.
     resume: continue from the newest checkpoint of the run directory.
 """
 
@@ -113,44 +114,50 @@ def _run_by_name(text: str) -> Callable[[], None]:
 def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     """A verb that starts a run, its defaults those of the preset or of the run to be resumed."""
     from pureward.runs.config import RunConfig
-    from pureward.runs.config_file import read_config
+    from pureward.runs.config_file import read_config, read_toml
     from pureward.runs.directory import RunDirectory
-    from pureward.training.presets import preset
+    from pureward.training.presets import preset as preset_of
 
     named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
     start, _ = tyro.cli(
         _Start, args=arguments, default=_Start(method), return_unknown_args=True, add_help=False
     )
     saved = RunDirectory(Path(start.out or RunConfig.out))
+    written = read_toml(Path(start.config)) if start.config else {}
+    chosen = {"task": named, "method": start.method, **written}
     data = {"demonstrations": start.demonstrations, "annotations": start.annotations}
-    # Help, and the complaint about a misspelt option, are told without data.
-    absent = [] if start.resume or any(data.values()) else _needed(start.method)
-    data |= dict.fromkeys(absent, "FOLDER")
-    defaults = (
-        read_config(saved)
-        if start.resume
-        else preset(named, start.preset, method=start.method, **data)
-    )
+    data = {name: folder or chosen.pop(name, "") for name, folder in data.items()}
+    # Help, and the error for a misspelt option, do not need data.
+    absent = [] if start.resume or any(data.values()) else _needed(chosen["method"])
+    chosen |= data | dict.fromkeys(absent, "FOLDER")
+    task = chosen.pop("task")
+    defaults = read_config(saved) if start.resume else preset_of(task, start.preset, **chosen)
 
     def run(
         task: Task,
-        config: Annotated[RunConfig, tyro.conf.arg(name="")] = defaults,
+        settings: Annotated[RunConfig, tyro.conf.arg(name="")] = defaults,
         preset: Literal["fast", "paper"] = "fast",
+        config: str = "",
         resume: bool = False,
     ) -> None:
         from pureward.errors import InputError
         from pureward.training.loop import train
 
         if method == "truth":
-            _check_expert(config)
+            _check_expert(settings)
         if task != named and not resume:
             raise InputError(
                 f"the task comes before all options, since its preset depends on it, got {task} "
                 f"after them; begin with `{task}`"
             )
-        config = replace(config, task=task, **dict.fromkeys(absent, ""))
-        announce(config.device)
-        result = train(config, resume=resume)
+        if task != settings.task:
+            raise InputError(
+                f"the task on the command line is {task}, and {config or settings.out} is for "
+                f"{settings.task}; name the same task"
+            )
+        settings = replace(settings, **dict.fromkeys(absent, ""))
+        announce(settings.device)
+        result = train(settings, resume=resume)
         print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
         if result.evaluation:
             print(told_evaluation(result.evaluation))
@@ -177,3 +184,27 @@ def _needed(method: str) -> list[str]:
 
     needs = METHODS[method].positives
     return [needs] if needs else []
+
+
+def config(task: Task, method: str = "nn-pugail", preset: str = "fast") -> None:
+    """Print all settings of a run as TOML, each with where its value comes from.
+
+    For example: pureward config walker --method nn-purl > mine.toml
+
+    Then change what you like: pureward train walker --config mine.toml --annotations data/rated
+
+    Args:
+        task: a name that `pureward tasks` lists.
+        method: gail-noreg, gail, pugail, nn-pugail, prl, prl-ensemble, pnrl, purl, nn-purl, or
+            truth for an expert.
+        preset: "fast" for one GPU or a laptop, "paper" for the paper's tables.
+    """
+    from pureward.runs.config_file import to_toml
+    from pureward.training.presets import origins
+    from pureward.training.presets import preset as preset_of
+
+    needed = dict.fromkeys(_needed(method), "FOLDER")
+    settings = preset_of(task, preset, method=method, **needed)
+    named = dict.fromkeys(("task", "method"), "command line")
+    print(f"# pureward config {task} --method {method} --preset {preset}")
+    print(to_toml(settings, origins(task, preset, method) | named), end="")

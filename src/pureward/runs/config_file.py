@@ -3,10 +3,11 @@
 
 import json
 import os
+import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, fields, is_dataclass
-from functools import reduce
-from operator import getitem
+from dataclasses import asdict, fields, is_dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pureward.errors import InputError
@@ -61,12 +62,53 @@ def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     """The same with settings changed that are named as on the command line, `part.name`."""
-    values = to_json(config)
+    return replace(config, **changed_parts(config, settings))
+
+
+def changed_parts(config: Any, settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """What to replace in a dataclass so that it has the settings named `part.name`."""
+    known = [each.name for each in fields(config)]
+    parts: dict[str, Any] = {}
     for name, value in settings.items():
-        *parts, last = name.split(".")
-        place = reduce(getitem, parts, values)
-        place[last] = value
-    return from_json(values)
+        first, _, rest = name.partition(".")
+        if first not in known or (rest and not is_dataclass(getattr(config, first))):
+            near = get_close_matches(first, known, n=1) or known
+            raise InputError(
+                f"unknown setting {before + name!r} of a run; try "
+                f"{', '.join(before + each for each in near)}"
+            )
+        if rest:
+            part = parts.get(first, getattr(config, first))
+            value = replace(part, **changed_parts(part, {rest: value}, f"{before}{first}."))
+        parts[first] = value
+    return parts
+
+
+def to_toml(config: RunConfig, origins: Mapping[str, str]) -> str:
+    """The settings as TOML, a line each, with where its value comes from.
+
+    Args:
+        config: all settings. Data folders are left out: they are given with each run.
+        origins: of the settings that are not the default.
+    """
+    lines = []
+    for name, value in flat(to_json(config)).items():
+        if value is None or name in DATA:
+            continue
+        line = f"{name} = {json.dumps(value)}"
+        lines.append(f"{line:<48}  # {origins.get(name, 'default')}")
+    return "\n".join(lines) + "\n"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file, by their name on the command line."""
+    try:
+        return flat(tomllib.loads(read_file(path).decode()))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} must be a TOML file of settings, as `pureward config` prints it, and cannot "
+            f"be read ({error}); check the path and the line"
+        ) from error
 
 
 def read_config(directory: RunDirectory) -> RunConfig:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings to start from, by task: `fast` for one GPU or a laptop, `paper` for Tables 2 to 4.
+
+A task's file is a table: preset → methods → settings by their name on the command line. The
+methods of a row are named by words that must all be true of them: "learned" or "truth",
+"imitation", "regression" or "gated", "pu" for a risk with a prior, or a method's own name. No
+setting of a method stands in two rows, so the order of the rows does not matter.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pureward.envs.tasks import TASKS
+from pureward.errors import InputError
+from pureward.rewards.methods import METHODS
+from pureward.runs.config import RunConfig
+from pureward.runs.config_file import changed_parts
+from pureward.training.presets import lift, reach, stack, walker
+
+#: Preset → methods → settings.
+Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+#: Task → its table. A task without one takes the walker's.
+PRESETS: dict[str, Table] = {
+    "walker": walker.PRESETS,
+    "reach": reach.PRESETS,
+    "lift": lift.PRESETS,
+    "stack": stack.PRESETS,
+}
+
+
+def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
+    """Return the settings of a run.
+
+    Args:
+        task: a name in `TASKS`.
+        name: "fast" or "paper".
+        changes: settings of `RunConfig` that replace the preset's, among them `method`.
+    """
+    TASKS[task]
+    rows = rows_of(task, name, changes.get("method", "truth"))
+    settings = {key: value for row in rows.values() for key, value in row.items()}
+    default = RunConfig()
+    settings |= {"task": task} | changes
+    return replace(default, **changed_parts(default, settings))
+
+
+def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:
+    """Return the rows of a task's preset that a method has, by the methods they are for."""
+    table = PRESETS.get(task, PRESETS["walker"])
+    if name not in table:
+        raise InputError(f"unknown preset {name!r}; choose from {', '.join(sorted(table))}")
+    row = METHODS[method]
+    true = {"all", method, row.reward, "truth" if row.reward == "truth" else "learned"}
+    if row.has_discriminator and row.prior is None:
+        true.add("pu")
+    return {words: each for words, each in table[name].items() if set(words.split()) <= true}
+
+
+def origins(task: str, name: str, method: str) -> dict[str, str]:
+    """Return where the settings that are not the default come from, by setting."""
+    rows = rows_of(task, name, method)
+    known = task if task in PRESETS else f"walker ({task} has no preset)"
+    return {
+        setting: f"preset {name} of {known}: {words}"
+        for words, row in rows.items()
+        for setting in row
+    }

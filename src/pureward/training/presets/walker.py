@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Presets of the walker."""
+
+PRESETS = {
+    "fast": {
+        "all": {
+            # Larger rates, soft targets and a normalised first layer suit larger batches.
+            "agent.actor_rate": 3e-4,
+            "agent.critic_rate": 3e-4,
+            "agent.polyak": 0.005,
+            "agent.norm_first": True,
+            "exploration.low": 0.05,
+            "exploration.high": 0.4,
+        },
+        "learned": {
+            # Fewer worlds than for an expert: D's unlabeled frames come from the replay, which
+            # then holds frames from longer ago.
+            "worlds": 512,
+            "env_steps": 5_000_000,
+            "batch": 1024,
+            "replay.capacity": 600_000,
+            "replay.frame_stack": 2,  # one frame does not show which way it walks
+            "reward.labels": "cached",
+            "reward.network.view.crop": 1.0,
+            "reward.network.view.flip": False,  # a mirror image walks backwards
+            "save_replay": False,  # frames make checkpoints large
+        },
+        "imitation": {
+            "reward.memory": 100_000,
+            "reward.even": True,
+        },
+        "gated": {
+            "reward.gate": "soft",
+            "reward.by_reward": 1.0,
+            "reward.memory": 100_000,
+            "agent.averaging": 0.1,
+        },
+        "imitation pu": {"prior": "bbe:0.02:0.8"},
+        "gated pu": {"prior": "0.5"},
+        "gail": {"reward.learning_rate": 3e-5},
+        "pugail": {"reward.updates": 2},
+        "nn-pugail": {"reward.learning_rate": 3e-5},
+        "prl-ensemble": {"reward.model.learning_rate": 3e-4},
+        "pnrl": {"reward.updates": 2, "reward.learning_rate": 3e-5},
+        "purl": {"reward.learning_rate": 9e-5},
+        "nn-purl": {"reward.learning_rate": 3e-5},
+    },
+    # Table 4; what it leaves open is Acme's D4PG: one update to 8 steps, σ 0.3, a copy every 100.
+    "paper": {
+        "all": {
+            "worlds": 16,
+            "env_steps": 5_000_000,
+            "warmup_steps": 10_000,
+            "updates_per_step": 2,
+            "batch": 256,
+            "reward.updates": 2,  # Algorithm 1: one update of D to one of the policy
+            "log_every": 10_000,
+            "evaluate_every": 250_000,
+            "checkpoint_every": 500_000,
+            "snapshot_every": 250_000,
+        },
+        "learned": {"save_replay": False},
+        "imitation pu": {"prior": "0.25"},
+        "gated pu": {"prior": "0.5"},
+    },
+}
