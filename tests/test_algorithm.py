@@ -153,13 +153,6 @@ def test_known_failures_are_a_batch_of_their_own():
     assert set(failures[:, 0, 0, 0].tolist()) <= {101, 102}
 
 
-def test_positives_by_reward_are_those_with_a_reward():
-    replay, foe = filled(4), adversary(batch=16, by_reward=1.0)
-    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
-    ((positive, *_),) = foe.discriminator.batches  # type: ignore[attr-defined]
-    assert set(positive[:, 0, 0, 0].tolist()) == {202}, "201 is worth nothing"
-
-
 @pytest.mark.parametrize(("share", "old"), [(0.25, 4), (1.0, 16)])
 def test_a_share_of_the_unlabeled_is_remembered(share, old):
     replay, memory = filled(4), FrameMemory(50, SHAPE, torch.device("cpu"))

@@ -38,8 +38,6 @@ class Adversary:
     discriminator: Discriminator
     positives: FrameBank
     """Demonstrations, or annotated episodes."""
-    by_reward: float = 0.0
-    """Share of them drawn in proportion to their reward: what a good agent will look like."""
     failures: FrameBank | None = None
     """Known failures, where the risk takes them."""
     memory: FrameMemory | None = None
@@ -63,7 +61,7 @@ class Purl:
         generator: torch.Generator,
         adversary: Adversary | None = None,
         ceiling: float = float("inf"),
-        threshold: float | None = 0.0,
+        threshold: float = 0.0,
     ) -> None:
         """Join the parts.
 
@@ -75,8 +73,7 @@ class Purl:
             generator: of everything drawn here.
             adversary: D and its positives, for methods that have one.
             ceiling: r_max, to tell how many rewards have reached it.
-            threshold: what a reward is above where D > ½, to tell how many are; None where no
-                number is, as with a soft gate.
+            threshold: what a reward is above where D > ½, to tell how many are.
         """
         self.agent = agent
         self.replay = replay
@@ -105,7 +102,7 @@ class Purl:
         """Update D on positives and unlabeled frames; returns metrics, on the device."""
         assert self.adversary is not None, "this method has no discriminator"
         batch, rng = self.adversary.batch, self._generator
-        positive = self.adversary.positives.sample(batch, rng, self.adversary.by_reward)
+        positive = self.adversary.positives.sample(batch, rng)
         unlabeled = self.unlabeled(batch)
         known = self.adversary.failures
         failures = None if known is None else known.sample(batch, rng)
@@ -138,9 +135,8 @@ class Purl:
         metrics |= {
             "reward/mean": first.mean(),
             "reward/saturated": (first >= self.ceiling).float().mean(),
+            "reward/open": (first > self.threshold).float().mean(),
         }
-        if self.threshold is not None:
-            metrics["reward/open"] = (first > self.threshold).float().mean()
         return metrics
 
 

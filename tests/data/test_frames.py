@@ -47,26 +47,6 @@ def test_samples_are_uniform_over_rows():
     assert (counts - 1000).abs().max() < 130  # 4.7 standard deviations
 
 
-def test_a_share_of_the_samples_goes_by_reward():
-    bank = FrameBank([episode(3, 0), episode(2, 50)])  # rewards 0, 1, 2 and 0, 1
-    rng = torch.Generator().manual_seed(0)
-    numbers, counts = bank.sample(4000, rng, 1.0)[:, 0, 0, 0].unique(return_counts=True)
-    assert numbers.tolist() == [2, 3, 52]
-    assert (counts - torch.tensor([1000, 2000, 1000])).abs().max() < 150
-    _, counts = bank.sample(4000, rng, 0.5)[:, 0, 0, 0].unique(return_counts=True)
-    assert (counts - torch.tensor([400, 900, 1400, 400, 900])).abs().max() < 150
-
-
-def test_equal_rewards_are_drawn_alike():
-    one = Episode(rewards=torch.full((2,), 0.5), frames=episode(2, 0).frames)
-    _, counts = (
-        FrameBank([one])
-        .sample(1000, torch.Generator().manual_seed(0), 1.0)[:, 0, 0, 0]
-        .unique(return_counts=True)
-    )
-    assert (counts - 500).abs().max() < 75
-
-
 def test_a_rolling_stack_agrees_with_the_bank():
     one = episode(4, 30)
     assert one.frames is not None

@@ -8,7 +8,6 @@ import torch
 
 from pureward.errors import InputError
 from pureward.rewards.compose import (
-    GATES,
     ensemble_minimum,
     gated_reward,
     imitation_reward,
@@ -37,29 +36,21 @@ def test_hard_gate_by_hand():
     assert gated_reward(logits, predicted).tolist() == pytest.approx([0.7, 0.0, 0.0, 0.2])
 
 
-@pytest.mark.parametrize("gate", GATES)
-def test_rewards_of_coarse_numbers_are_float32(gate):
+def test_rewards_of_coarse_numbers_are_float32():
     logits, predicted = torch.tensor([1.3, -0.7]).bfloat16(), torch.tensor([0.3, 0.9]).bfloat16()
-    paid = gated_reward(logits, predicted, gate=gate)
+    paid = gated_reward(logits, predicted)
     assert paid.dtype == torch.float32
-    assert torch.equal(paid, gated_reward(logits.float(), predicted.float(), gate=gate))
+    assert torch.equal(paid, gated_reward(logits.float(), predicted.float()))
 
 
-def test_soft_gate_by_hand():
-    logits, predicted = torch.tensor([LN3, 0.0, -LN3]), torch.tensor([0.8, 0.8, 0.4])
-    assert gated_reward(logits, predicted, gate="soft").tolist() == pytest.approx([0.6, 0.4, 0.1])
-
-
-@pytest.mark.parametrize("gate", GATES)
-def test_closing_the_gate_never_pays(gate):
+def test_closing_the_gate_never_pays():
     """With negative rewards too, an untrusted state is worth no more than a trusted one."""
     predicted = torch.tensor([-2.0, -1.0, -0.5, 0.0, 1.0])
-    shut = gated_reward(torch.full((5,), -9.0), predicted, lowest=-1.0, gate=gate)
-    open_ = gated_reward(torch.full((5,), 9.0), predicted, lowest=-1.0, gate=gate)
+    shut = gated_reward(torch.full((5,), -9.0), predicted, lowest=-1.0)
+    open_ = gated_reward(torch.full((5,), 9.0), predicted, lowest=-1.0)
     assert (open_ >= shut).all()
     assert (shut >= 0).all()
-    if gate == "hard":
-        assert open_.tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
+    assert open_.tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
 
 
 def test_a_prediction_that_is_not_a_number_cannot_pass_a_shut_gate():
@@ -78,8 +69,6 @@ def test_bad_ceiling(ceiling):
         imitation_reward(torch.zeros(2), ceiling=ceiling)
 
 
-def test_bad_gate_and_lowest():
-    with pytest.raises(InputError, match="unknown gate 'half'"):
-        gated_reward(torch.zeros(2), torch.zeros(2), gate="half")  # type: ignore[arg-type]
+def test_bad_lowest():
     with pytest.raises(InputError, match=r"lowest must be finite and at most 0, got 0\.5"):
         gated_reward(torch.zeros(2), torch.zeros(2), lowest=0.5)

@@ -44,7 +44,7 @@ def saved(tmp_path, small_network) -> Path:
 
 @pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
 def test_a_saved_reward_comes_back_the_same(kind, tmp_path, small_network, scenes):
-    reward = a_reward(small_network, kind, ceiling=2.0, lowest=-0.5, gate="soft")
+    reward = a_reward(small_network, kind, ceiling=2.0, lowest=-0.5)
     save_reward(reward, tmp_path / "reward")
     loaded = load_reward(tmp_path, batch_size=3)  # a run directory; batches inside
     frames = scenes(8, 0)[0]
@@ -289,7 +289,7 @@ def test_a_level_of_version_1_is_refused():
     moved = [path for path in KEPT if json.loads(path.read_text())["level"] != 0.0]
     with (
         pytest.warns(UserWarning, match="another scale"),
-        pytest.raises(InputError, match=r"above a level of D that moved .* only pureward 0\.1"),
+        pytest.raises(InputError, match=r"above a level of D that moved, .* only pureward 0\.1"),
     ):
         load_reward(moved[0].parent)
 

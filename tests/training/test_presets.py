@@ -89,11 +89,11 @@ def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
     assert (strength.saturation, strength.contrast) == ((0.5, 2.0), (0.5, 2.0))
     assert (strength.hue, strength.noise, network.dropout) == (0.05, 16.0, 0.5)
     assert (reward.learning_rate, reward.model.learning_rate) == (1e-5, 1e-4)
-    assert (reward.even, reward.memory, reward.by_reward) == (False, 0, 0.0)
+    assert (reward.even, reward.memory) == (False, 0)
     model = reward.model
     assert (model.epochs, model.batch_size, model.held_out, model.decay) == (20, 256, 0.1, False)
     assert (reward.batch, reward.ceiling) == (256, 1.0)
-    assert (reward.gate, reward.loss) == ("hard", "logistic")
+    assert reward.loss == "logistic"
     assert reward.labels == "fresh"
 
 

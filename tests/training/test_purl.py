@@ -210,8 +210,6 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_p
         ({"prior": "1.5"}, r"inside \(0, 1\), got 1.5"),
         ({"reward": {"batch": 0}}, "batch must be at least 1, got 0"),
         ({"reward": {"labels": "old"}}, "'fresh' or 'cached'"),
-        ({"reward": {"by_reward": 1.5}}, "by_reward is a share of positives, got 1.5"),
-        ({"reward": {"by_reward": 0.5}}, "by_reward is for annotated episodes, and 'nn-pugail'"),
         ({"reward": {"slack": -1.0}}, "slack must be finite and at least 0, got -1.0"),
         ({"reward": {"loss": "hinge"}}, "unknown loss 'hinge'"),
         ({"prior": "1e-300"}, "prior '1e-300' must keep η at least 1e-06 from 0 and 1, got 1e-300"),

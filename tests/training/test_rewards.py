@@ -115,17 +115,16 @@ def test_what_counts_as_full_and_as_open():
     assert learned(imitated).spec.ceiling == imitated.ceiling == 0.8
     assert imitated.threshold == pytest.approx(math.log(2))  # −log(1 − ½)
     assert (gated.ceiling, gated.threshold) == (math.inf, 0.0)
-    assert built("nn-purl", gate="soft").threshold is None, "it pays a little for everything"
 
 
 def test_labels_and_memory_are_those_asked_for():
     assert isinstance(built("nn-purl", labels="fresh").labels, FreshLabels)
     assert isinstance(built("nn-purl", labels="cached").labels, CachedLabels)
     assert adversary(built("nn-pugail")).memory is None
-    foe = adversary(built("nn-purl", memory=5, memory_share=0.3, by_reward=0.4))
+    foe = adversary(built("nn-purl", memory=5, memory_share=0.3))
     assert foe.memory is not None
     assert foe.memory.sample(2, torch.Generator()).shape == (2, *SHAPE)
-    assert (foe.memory_share, foe.by_reward) == (0.3, 0.4)
+    assert foe.memory_share == 0.3
 
 
 def test_known_failures_go_to_d_where_the_run_has_some():

@@ -50,7 +50,6 @@ class FrameBank:
         """Number of the episode of each row, int64 (rows,)."""
         self.rewards = torch.cat([episode.rewards for episode in episodes]).to(self.device)
         """What was written on each row, float32 (rows,)."""
-        self._worth = _running_share(self.rewards)
 
     def __len__(self) -> int:
         """Rows."""
@@ -63,34 +62,14 @@ class FrameBank:
         stacks = self._frames[seen]
         return stacks.view(len(rows), -1, *self._frames.shape[2:])
 
-    def sample(self, count: int, generator: torch.Generator, by_reward: float = 0.0) -> Tensor:
-        """Stacks of rows drawn with replacement.
-
-        Args:
-            count: how many.
-            generator: on the bank's device.
-            by_reward: share of them drawn in proportion to how far a row's reward is above the
-                lowest; the others are drawn uniformly.
-        """
-        chosen = round(count * by_reward)
-        shape = (count - chosen,)
-        even = torch.randint(len(self), shape, generator=generator, device=self.device)
-        if not chosen:
-            return self[even]
-        place = torch.rand(chosen, generator=generator, device=self.device, dtype=torch.float64)
-        best = torch.searchsorted(self._worth, place).clamp_(max=len(self) - 1)
-        return self[torch.cat([even, best])]
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Return stacks of `count` rows drawn uniformly with replacement."""
+        rows = torch.randint(len(self), (count,), generator=generator, device=self.device)
+        return self[rows]
 
     def every(self) -> Tensor:
         """All stacks at once."""
         return self[torch.arange(len(self), device=self.device)]
-
-
-def _running_share(rewards: Tensor) -> Tensor:
-    """Up to each row, the share of all reward above the lowest; of rows, where all are equal."""
-    above = (rewards - rewards.min()).double()
-    above = torch.where(above.sum() > 0, above, torch.ones_like(above))
-    return above.cumsum(0) / above.sum()
 
 
 class RollingStack:

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """From logits and predictions to the reward an agent is given (Eq. 12, Algorithm 1)."""
 
-from typing import Literal, get_args
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from pureward.errors import InputError
-
-Gate = Literal["hard", "soft"]
-GATES = get_args(Gate)
 
 
 def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
@@ -31,7 +26,6 @@ def gated_reward(
     predicted: Tensor,
     *,
     lowest: float | Tensor = 0.0,
-    gate: Gate = "hard",
 ) -> Tensor:
     """Predicted reward where the discriminator trusts it, else zero: [D > ½]·r_φ (Eq. 12).
 
@@ -45,16 +39,11 @@ def gated_reward(
         success_logits: (batch,) high where the prediction is reliable.
         predicted: (batch,) r_φ.
         lowest: at most 0; what counts as zero.
-        gate: "hard" for Eq. 12, "soft" for D·r_φ.
     """
     if isinstance(lowest, float | int) and not -float("inf") < lowest <= 0:
         raise InputError(f"lowest must be finite and at most 0, got {lowest}; pass min(0, rewards)")
     above = (predicted.float() - lowest).clamp(min=0)
-    if gate == "hard":
-        return torch.where(success_logits > 0, above, torch.zeros_like(above))
-    if gate == "soft":
-        return torch.sigmoid(success_logits.float()) * above
-    raise InputError(f"unknown gate {gate!r}; choose from {GATES}")
+    return torch.where(success_logits > 0, above, torch.zeros_like(above))
 
 
 def ensemble_minimum(predictions: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from pureward.errors import InputError
-from pureward.rewards.compose import GATES, Gate
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.risks import RISKS, Loss
 from pureward.rewards.risks.pu import check_loss
@@ -63,16 +62,12 @@ class RewardConfig:
     """Updates of D in a round."""
     every: int = 1
     """Control steps between rounds of D."""
-    by_reward: float = 0.0
-    """Share of annotated positives drawn in proportion to their reward, the rest uniformly."""
     memory: int = 0
     """Frames kept as a sample of all the agent ever saw, for D; 0 for the replay alone."""
     memory_share: float = 0.5
     """Share of D's unlabeled frames that come from this memory."""
     ceiling: float = 1.0
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
-    gate: Gate = "hard"
-    """"hard" for [D > ½]·r_φ, "soft" for D·r_φ."""
     labels: Labels = "fresh"
     """Score frames whenever a reward is needed, or keep scores in a table ("cached")."""
     refreshed: int = 1024
@@ -93,15 +88,11 @@ class RewardConfig:
         for name in ("batch", "updates", "every"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")
-        if not 0 <= self.by_reward <= 1:
-            raise InputError(f"by_reward is a share of positives, got {self.by_reward}; try 0.5")
         if self.memory < 0 or not 0 < self.memory_share <= 1:
             raise InputError(
                 "memory must be at least 0 and memory_share in (0, 1], got "
                 f"{self.memory} and {self.memory_share}; try 100000 and 0.5"
             )
-        if self.gate not in GATES:
-            raise InputError(f"unknown gate {self.gate!r}; choose from {GATES}")
         if self.refreshed < 0 or self.labels not in get_args(Labels):
             raise InputError(
                 "labels must be 'fresh' or 'cached' and refreshed at least 0, got "

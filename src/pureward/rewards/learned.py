@@ -12,8 +12,6 @@ from torch import Tensor
 from pureward.errors import InputError
 from pureward.rewards.arithmetic import Arithmetic, logits, random_logits, resolved
 from pureward.rewards.compose import (
-    GATES,
-    Gate,
     ensemble_minimum,
     gated_reward,
     imitation_reward,
@@ -41,8 +39,6 @@ class RewardSpec:
     """r_max of the imitation reward."""
     lowest: float = 0.0
     """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
-    gate: Gate = "hard"
-    """"hard" for [D > ½], "soft" for D."""
 
     def __post_init__(self) -> None:
         """Refuse parts that do not make a reward."""
@@ -55,8 +51,6 @@ class RewardSpec:
                 f"{self.reward} rewards need {'no' if self.reward == 'imitation' else '1 to 64'} "
                 f"reward models, got {self.members}; set members"
             )
-        if self.gate not in GATES:
-            raise InputError(f"unknown gate {self.gate!r}; choose from {GATES}")
         if not 0 < self.ceiling <= _LARGEST:
             raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 1")
         if not -_LARGEST <= self.lowest <= 0:
@@ -139,7 +133,7 @@ class LearnedReward:
             return scores[0]
         if self.spec.reward == "imitation":
             return imitation_reward(scores[0], ceiling=self.spec.ceiling)
-        return gated_reward(scores[0], scores[1], lowest=self.spec.lowest, gate=self.spec.gate)
+        return gated_reward(scores[0], scores[1], lowest=self.spec.lowest)
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:

@@ -136,10 +136,10 @@ def _read_spec(path: Path) -> RewardSpec:
             stacklevel=3,
         )
         network["view"] = json.loads(json.dumps(asdict(View.off())))
-        if config.pop("level", 0.0) != 0.0:
+        if config.pop("level", 0.0) != 0.0 or config.pop("gate", "hard") != "hard":
             raise InputError(
-                f"{path} pays above a level of D that moved in training, which only pureward 0.1 "
-                "does; load it there or train it again"
+                f"{path} pays above a level of D that moved, or by a soft gate, which only "
+                "pureward 0.1 does; load it there or train it again"
             )
     elif version != VERSION:
         raise InputError(

@@ -153,11 +153,6 @@ class RunConfig:
                     f"prior {self.prior!r} must keep η at least {_SMALLEST_PRIOR:g} from 0 and 1, "
                     f"got {eta:g}; D computes in float32, try 0.5"
                 )
-        if self.reward.by_reward and not method.needs_annotations:
-            raise InputError(
-                f"reward.by_reward is for annotated episodes, and {self.method!r} must not look "
-                f"at rewards, got {self.reward.by_reward}; leave it at 0"
-            )
         highest = self.reward.ceiling if method.reward == "imitation" else 0.0
         needed = highest / (1.0 - self.replay.discount) if self.replay.discount < 1 else 0.0
         if self.agent.value_high < needed * (1 - 1e-6):

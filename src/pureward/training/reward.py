@@ -38,7 +38,7 @@ class RunReward:
         self.adversary: Adversary | None = None
         self.learned: LearnedReward | None = None
         self.ceiling = float("inf")
-        self.threshold: float | None = 0.0
+        self.threshold = 0.0
 
     def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
         """Train what has to be trained before the policy; nothing here."""
@@ -121,8 +121,6 @@ class LearnedRunReward(RunReward):
             )
         if method.reward == "imitation":
             self.ceiling, self.threshold = config.reward.ceiling, math.log(2)  # −log(1 − ½)
-        elif method.reward == "gated" and config.reward.gate == "soft":
-            self.threshold = None
         self.labels = self._labels()
         self._generator = torch.Generator(device).manual_seed(config.seed)
         self._probes = Probes(
@@ -199,7 +197,6 @@ class LearnedRunReward(RunReward):
             members=method.members if method.has_reward_model else 0,
             ceiling=settings.ceiling,
             lowest=min(0.0, float(self._data.train.rewards.min())) if self._model else 0.0,
-            gate=settings.gate,
         )
         return LearnedReward(
             spec,
@@ -213,7 +210,6 @@ class LearnedRunReward(RunReward):
         return Adversary(
             discriminator=discriminator,
             positives=self._data.train,
-            by_reward=settings.by_reward,
             failures=failures,
             memory=_memory(self._config, discriminator.config.network, self._replay.device),
             memory_share=settings.memory_share,

@@ -52,9 +52,6 @@ PRESETS = {
             "reward.even": True,
         },
         "gated": {
-            "reward.gate": "soft",
-            "reward.by_reward": 1.0,
-            "agent.averaging": 0.1,
             "reward.memory": 50_000,
         },
         "imitation pu": {"prior": "bbe:0.02:0.8"},

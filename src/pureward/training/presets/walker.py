@@ -30,10 +30,7 @@ PRESETS = {
             "reward.even": True,
         },
         "gated": {
-            "reward.gate": "soft",
-            "reward.by_reward": 1.0,
             "reward.memory": 100_000,
-            "agent.averaging": 0.1,
         },
         "imitation pu": {"prior": "bbe:0.02:0.8"},
         "gated pu": {"prior": "0.5"},
