@@ -38,28 +38,16 @@ PLAIN_COLOURS = {
     VIEW + "noise": 0.0,
 }
 MEMORY = {"reward.memory": 100_000}
-# The paper's method: hard gate at D > ½, Table 2's η, the plain risk, no memory, no averaging.
-PLAIN = {
-    "reward.gate": "hard",
-    "reward.even": False,
-    "reward.by_reward": 0.0,
-    "reward.memory": 0,
-    "agent.averaging": 0.0,
-}
+# The paper's method: Table 2's η, the plain risk, no memory.
+PLAIN = {"reward.even": False, "reward.memory": 0}
 #: D's rate and updates, the same for every method of a task.
 PACE = {
     "walker": {"reward.learning_rate": 3e-5, "reward.updates": 1},
     "lift": {"reward.learning_rate": 1e-5, "reward.updates": 4},
     "reach": {},
 }
-BBE = {"prior": "bbe:0.02:0.8"}
 LOW = {"prior": "bbe:0.002:0.8"}
-SOFT = {"reward.gate": "soft"}
 EVEN = {"reward.even": True}
-AVERAGING = {"agent.averaging": 0.1}
-BY_REWARD = {"reward.by_reward": 1.0}
-RISING = {"prior": "linear:0.2:0.4"}
-FOUR, EIGHT = {"updates_per_step": 4}, {"updates_per_step": 8}
 TABLE_2 = {
     ("walker", "imitation"): "0.25",
     ("walker", "gated"): "0.5",
@@ -87,56 +75,24 @@ def both(method: str, **named: dict[str, Any]) -> dict[str, Row]:
     }
 
 
+IMITATION = {
+    "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
+    "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
+    **both("nn-pugail", low=LOW, even=EVEN, low_even=LOW | EVEN, low_memory=LOW | MEMORY),
+    **both("nn-pugail", low_even_memory=LOW | EVEN | MEMORY),
+    **both("nn-pugail", low_even_memory_colourless=LOW | EVEN | MEMORY | PLAIN_COLOURS),
+    **both("gail", shift={}, memory=MEMORY),
+}
+SUPERVISED = {
+    **both("nn-purl", shift={}, memory=MEMORY),
+    **both("pnrl", shift={}, memory=MEMORY),
+    "prl-shift": Row(method="prl", changes=SHIFTS, seeds=5),
+    "prl-shift-flip": Row(method="prl", changes=SHIFTS | FLIP, seeds=5),
+}
 ROWS: dict[str, dict[str, Row]] = {
-    "walker": {
-        "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
-        "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
-        "gail-shift": Row(method="gail", changes=SHIFTS),
-        "gail-centre": Row(method="gail", changes=CENTRE),
-        "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),
-        "nn-purl-centre": Row(method="nn-purl", changes=CENTRE),
-        "pnrl-shift": Row(method="pnrl", changes=SHIFTS),
-        **both("nn-pugail", bbe=BBE, memory=MEMORY, bbe_memory=BBE | MEMORY, flip=FLIP),
-        **both("nn-pugail", even=EVEN, bbe_even=BBE | EVEN, bbe_even_memory=BBE | EVEN | MEMORY),
-        **both("nn-pugail", colourless=PLAIN_COLOURS),
-        **both("nn-pugail", low_even=LOW | EVEN, low_memory=LOW | MEMORY),
-        **both("nn-pugail", low_even_memory=LOW | EVEN | MEMORY),
-        **both("nn-pugail", low_even_memory_averaging=LOW | EVEN | MEMORY | AVERAGING),
-        **both("gail", memory=MEMORY, colourless=PLAIN_COLOURS, averaging=AVERAGING),
-        **both("gail", memory_averaging=MEMORY | AVERAGING),
-        **both("nn-purl", soft=SOFT, memory=MEMORY, averaging=AVERAGING),
-        **both("nn-purl", by_reward=BY_REWARD, by_reward_memory=BY_REWARD | MEMORY),
-        **both("nn-purl", by_reward_memory_averaging=BY_REWARD | MEMORY | AVERAGING),
-        **both("pnrl", by_reward=BY_REWARD),
-        "prl-shift": Row(method="prl", changes=SHIFTS, seeds=5),
-        "prl-shift-flip": Row(method="prl", changes=SHIFTS | FLIP, seeds=5),
-    },
-    "lift": {
-        "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
-        "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
-        "gail-shift": Row(method="gail", changes=SHIFTS),
-        **both("nn-pugail", bbe=BBE, memory=MEMORY, even=EVEN, bbe_even=BBE | EVEN),
-        **both("nn-pugail", low_even=LOW | EVEN, low_even_memory=LOW | EVEN | MEMORY),
-        **both("nn-pugail", low_even_memory_colourless=LOW | EVEN | MEMORY | PLAIN_COLOURS),
-        **both("gail", memory=MEMORY, colourless=PLAIN_COLOURS),
-        **both("nn-purl", by_reward=BY_REWARD, by_reward_memory=BY_REWARD | MEMORY),
-        **both("nn-purl", by_reward_colourless=BY_REWARD | PLAIN_COLOURS),
-        "nn-purl-shift": Row(method="nn-purl", changes=SHIFTS),
-        "pnrl-shift": Row(method="pnrl", changes=SHIFTS),
-        **both("nn-purl", soft=SOFT, memory=MEMORY, averaging=AVERAGING),
-        "prl-shift": Row(method="prl", changes=SHIFTS),
-    },
-    "reach": {
-        **both("nn-pugail", shift={}, bbe=BBE, even=EVEN, bbe_even=BBE | EVEN),
-        **both("nn-pugail", rising=RISING, rising_four=RISING | FOUR, rising_eight=RISING | EIGHT),
-        **both("nn-pugail", low_even_four=LOW | EVEN | FOUR),
-        **both("nn-pugail", rising_four_colourless=RISING | FOUR | PLAIN_COLOURS),
-        **both("gail", four=FOUR),
-        **both("nn-purl", four=FOUR),
-        "nn-pugail-centre-bbe": Row(method="nn-pugail", changes=CENTRE | BBE),
-        **both("gail", shift={}),
-        **both("nn-purl", shift={}),
-    },
+    "walker": IMITATION | SUPERVISED,
+    "lift": IMITATION | SUPERVISED,
+    "reach": IMITATION | SUPERVISED,
 }
 
 

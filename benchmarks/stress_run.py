@@ -85,7 +85,6 @@ def small_run(out: Path, data: Path, **changes: Any) -> pureward.RunConfig:
         agent=D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11),
         reward=RewardConfig(
             batch=4,
-            every=2,
             network=NetworkConfig(stage_channels=(2, 2), stage_blocks=0),
             model=RewardModelConfig(epochs=1, batch_size=16),
             labels="cached",

@@ -153,15 +153,14 @@ def test_known_failures_are_a_batch_of_their_own():
     assert set(failures[:, 0, 0, 0].tolist()) <= {101, 102}
 
 
-@pytest.mark.parametrize(("share", "old"), [(0.25, 4), (1.0, 16)])
-def test_a_share_of_the_unlabeled_is_remembered(share, old):
+def test_half_of_the_unlabeled_is_remembered():
     replay, memory = filled(4), FrameMemory(50, SHAPE, torch.device("cpu"))
     memory.add(named(torch.full((3,), 99)), torch.Generator().manual_seed(0))
-    foe = adversary(memory=memory, memory_share=share)
+    foe = adversary(memory=memory)
     labels = FreshLabels(Named(), replay)  # type: ignore[arg-type]
     drawn = purl(replay, labels, adversary=foe).unlabeled(16)[:, 0, 0, 0]
     assert len(drawn) == 16
-    assert int((drawn == 99).sum()) == old
+    assert int((drawn == 99).sum()) == 8
 
 
 def test_one_in_eight_of_the_newest_arrivals_is_offered_to_the_memory():

@@ -22,7 +22,6 @@ from pureward.runs import checkpoint
 SMALL = D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11)
 SMALL_REWARD = RewardConfig(
     batch=4,
-    every=2,
     network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
     model=RewardModelConfig(epochs=1, batch_size=128),
     labels="cached",

@@ -42,8 +42,6 @@ class Adversary:
     """Known failures, where the risk takes them."""
     memory: FrameMemory | None = None
     """A sample of the agent's whole experience, beside what the replay still holds."""
-    memory_share: float = 0.5
-    """Share of the unlabeled frames that are taken from it."""
     batch: int = 256
     """Frames of each kind in an update."""
 
@@ -113,11 +111,8 @@ class Purl:
         adversary, rng = self.adversary, self._generator
         if adversary is None or adversary.memory is None:
             return self.replay.sample_frames(count, rng)
-        remembered = round(count * adversary.memory_share)
-        old = adversary.memory.sample(remembered, rng)
-        if remembered == count:
-            return old
-        return torch.cat([self.replay.sample_frames(count - remembered, rng), old])
+        old = adversary.memory.sample(count // 2, rng)
+        return torch.cat([self.replay.sample_frames(count - count // 2, rng), old])
 
     def improve(self, updates: int) -> dict[str, Tensor]:
         """Reward replayed steps and update the policy with them, several times.

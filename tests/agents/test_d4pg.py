@@ -150,7 +150,7 @@ def test_updates_repeat_to_the_bit():
     "config",
     [
         replace(SMALL, target_period=7),
-        replace(SMALL, polyak=0.01, norm_first=True, gradient_clip=1.0),
+        replace(SMALL, polyak=0.01, norm_first=True),
         replace(SMALL, normalise=True, critic_rate=1e-3),
     ],
 )
@@ -211,24 +211,6 @@ def test_targets_follow_softly():
     torch.testing.assert_close(learner.target_critic.body.weights[1], expected)
 
 
-def test_gradients_are_clipped_and_their_norms_told():
-    learner = agent(replace(SMALL, gradient_clip=1e-3))
-    metrics = learner.update(next(batches(1)))
-    assert metrics["critic/gradient"] > 1e-3
-    gradient = learner.weights.parts[1].grad
-    assert gradient is not None
-    assert gradient.norm().item() == pytest.approx(1e-3, rel=1e-3)
-
-
-def test_a_gradient_below_the_limit_is_left_as_it_is():
-    free, limited = agent(), agent(replace(SMALL, gradient_clip=1e3))
-    for learner in (free, limited):
-        learner.update(next(batches(1)))
-    for one, other in zip(free.weights.parts[:2], limited.weights.parts[:2], strict=True):
-        assert one.grad.norm() < 1e3
-        assert torch.equal(one.grad, other.grad)
-
-
 def test_rewards_beyond_the_support_are_seen_in_the_metrics():
     batch = next(batches(1))
     assert agent().update(batch)["critic/target_at_top"] < 0.5
@@ -263,8 +245,7 @@ def test_states_are_normalised_where_asked_and_only_there():
     for asked, seen in ((False, state), (True, normal)):
         learner = agent(replace(SMALL, normalise=asked))
         learner.observe(state)
-        for actions in (learner.act(state), learner.act_well(state)):
-            torch.testing.assert_close(actions, learner.actor(seen).detach())
+        torch.testing.assert_close(learner.act(state), learner.actor(seen).detach())
 
 
 def test_each_world_explores_by_its_own_measure():
@@ -327,7 +308,6 @@ def test_one_that_flew_away_does_not_hide_where_the_others_are():
         ({"value_low": -math.inf}, "got -inf and 100.0"),
         ({"target_period": 0}, "target_period ≥ 1"),
         ({"polyak": 1.5}, r"polyak in \[0, 1\]"),
-        ({"gradient_clip": math.nan}, "a clip ≥ 0, got 100, 0.0 and nan"),
     ],
 )
 def test_bad_settings_are_answered_in_a_sentence(settings, sentence):

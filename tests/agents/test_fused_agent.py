@@ -65,7 +65,6 @@ CONFIGS = {
     "paper": PAPER,
     "fast": replace(PAPER, norm_first=True, polyak=0.05),
     "normalised": replace(PAPER, normalise=True, target_period=2),
-    "clipped": replace(PAPER, gradient_clip=0.01, norm_first=True),
     "deep": replace(PAPER, actor_layers=(18,), critic_layers=(24, 17, 33), norm_first=True),
 }
 

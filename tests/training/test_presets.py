@@ -80,7 +80,7 @@ def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
     assert (agent.value_low, agent.value_high, agent.atoms) == pytest.approx((0.0, 100.0, 51))
     assert (agent.actor_rate, agent.critic_rate) == (1e-4, 1e-4)
     assert (agent.actor_layers, agent.critic_layers) == ((300, 200), (400, 300))
-    assert (agent.norm_first, agent.normalise, agent.averaging) == (False, False, 0.0)
+    assert (agent.norm_first, agent.normalise) == (False, False)
     assert (replay.n_step, replay.discount, replay.frame_stack) == (5, 0.99, 1)
     assert (config.batch, config.worlds, config.guided) == (256, actors, 0.0)
     network, strength = reward.network, reward.network.view
@@ -101,7 +101,7 @@ def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
 def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
     """Algorithm 1."""
     config = preset(task, "paper", method="nn-pugail", demonstrations="FOLDER")
-    assert config.reward.updates == config.updates_per_step * config.reward.every
+    assert config.reward.updates == config.updates_per_step
 
 
 def test_a_misspelt_setting_is_told_with_the_nearest():

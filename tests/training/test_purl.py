@@ -215,7 +215,7 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_p
         ({"prior": "1e-300"}, "prior '1e-300' must keep η at least 1e-06 from 0 and 1, got 1e-300"),
         ({"prior": "linear:0.5:0.9999999999"}, "at least 1e-06 from 0 and 1"),
         ({"prior": "bbe:1e-300:0.9"}, "at least 1e-06 from 0 and 1"),
-        ({"reward": {"memory_share": 0.0}}, r"memory_share in \(0, 1\], got 20 and 0.0"),
+        ({"reward": {"memory": -1}}, "memory must be at least 0, got -1"),
     ],
 )
 def test_settings_that_cannot_run_are_refused_at_once(changes, sentence, data, tmp_path):
@@ -312,7 +312,7 @@ def test_an_estimate_from_failures_needs_some_that_are_not_trained_on(data, poli
 
 def test_a_risk_that_is_no_number_is_told_with_its_update(data, tmp_path, monkeypatch):
     config = learned(tmp_path / "run", "nn-pugail", data)
-    config = replace(config, reward=replace(config.reward, updates=4, every=1))
+    config = replace(config, reward=replace(config.reward, updates=4))
     honest, count = Purl.discriminate, iter(range(1, 10**9))
 
     def spoiled(self):

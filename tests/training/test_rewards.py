@@ -121,10 +121,9 @@ def test_labels_and_memory_are_those_asked_for():
     assert isinstance(built("nn-purl", labels="fresh").labels, FreshLabels)
     assert isinstance(built("nn-purl", labels="cached").labels, CachedLabels)
     assert adversary(built("nn-pugail")).memory is None
-    foe = adversary(built("nn-purl", memory=5, memory_share=0.3))
+    foe = adversary(built("nn-purl", memory=5))
     assert foe.memory is not None
     assert foe.memory.sample(2, torch.Generator()).shape == (2, *SHAPE)
-    assert foe.memory_share == 0.3
 
 
 def test_known_failures_go_to_d_where_the_run_has_some():

@@ -60,17 +60,16 @@ def test_first_episodes_that_were_cut_short_say_nothing():
 
 
 @pytest.mark.parametrize(
-    ("done", "remembered", "share"),
+    ("done", "remembers", "share"),
     [
-        (1, 0.0, 1.0),
-        (2, 0.0, 3 / 4),
-        (4, 0.0, 1 / 4),  # the replay holds the last two steps of each world
-        (4, 1.0, 4 / 8),  # of all there ever was
-        (4, 0.5, 3 / 8),  # half of each
+        (1, False, 1.0),
+        (2, False, 3 / 4),
+        (4, False, 1 / 4),  # the replay holds the last two steps of each world
+        (4, True, 3 / 8),  # of all steps 4 / 8; half of each
     ],
 )
-def test_successes_are_those_among_the_unlabeled_frames(done, remembered, share):
-    assert counted(STEPS[:done], remembered=remembered).read()["true_success"] == share
+def test_successes_are_those_among_the_unlabeled_frames(done, remembers, share):
+    assert counted(STEPS[:done], remembers=remembers).read()["true_success"] == share
 
 
 def test_before_the_first_step_nothing_is_told():

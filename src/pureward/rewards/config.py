@@ -59,13 +59,10 @@ class RewardConfig:
     batch: int = 256
     """Positives, and as many unlabeled frames, in an update of D."""
     updates: int = 1
-    """Updates of D in a round."""
-    every: int = 1
-    """Control steps between rounds of D."""
+    """Updates of D with each control step of the batch."""
     memory: int = 0
-    """Frames kept as a sample of all the agent ever saw, for D; 0 for the replay alone."""
-    memory_share: float = 0.5
-    """Share of D's unlabeled frames that come from this memory."""
+    """Frames kept as a sample of all that the agent ever saw. They are half of D's unlabeled
+    frames; 0 takes all from the replay."""
     ceiling: float = 1.0
     """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
     labels: Labels = "fresh"
@@ -85,14 +82,11 @@ class RewardConfig:
         _check_rate(self.learning_rate, "try 1e-5")
         if not 0 <= self.slack < float("inf"):
             raise InputError(f"slack must be finite and at least 0, got {self.slack}; try 0")
-        for name in ("batch", "updates", "every"):
+        for name in ("batch", "updates"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")
-        if self.memory < 0 or not 0 < self.memory_share <= 1:
-            raise InputError(
-                "memory must be at least 0 and memory_share in (0, 1], got "
-                f"{self.memory} and {self.memory_share}; try 100000 and 0.5"
-            )
+        if self.memory < 0:
+            raise InputError(f"memory must be at least 0, got {self.memory}; try 100000")
         if self.refreshed < 0 or self.labels not in get_args(Labels):
             raise InputError(
                 "labels must be 'fresh' or 'cached' and refreshed at least 0, got "

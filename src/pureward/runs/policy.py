@@ -34,7 +34,7 @@ class SavedPolicy:
 
 def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
     """Keep the policy as it is now."""
-    tensors = {f"actor.{name}": t for name, t in agent.policy.state_dict().items()}
+    tensors = {f"actor.{name}": t for name, t in agent.actor.state_dict().items()}
     if agent.normaliser is not None:
         tensors |= {f"normaliser.{name}": t for name, t in agent.normaliser.state_dict().items()}
     sizes = {"state_size": str(agent.state_size), "action_size": str(agent.action_size)}

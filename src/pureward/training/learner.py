@@ -69,7 +69,6 @@ class Learner:
             threshold=self.reward.threshold,
         )
         self.updates = 0
-        self._steps = 0
         self._agent_meter = Meter(env.device, updates=config.updates_per_step)
         self._reward_meter = Meter(env.device)  # D's updates are taken one by one
         self._captured: dict[str, CapturedCall] = {}
@@ -104,10 +103,9 @@ class Learner:
 
     def learn(self) -> None:
         """The updates that go with one control step."""
-        if self.purl.adversary is not None and self._steps % self.config.reward.every == 0:
+        if self.purl.adversary is not None:
             self._run("discriminate", self._discriminate, self._changed_by_discriminating())
         self._run("improve", self._improve, self._changed_by_improving())
-        self._steps += 1
         self.updates += self.config.updates_per_step
         if self.device.type == "cpu":
             self.check()  # looking costs nothing here, so the run stops at the very update
@@ -142,7 +140,6 @@ class Learner:
             "exploration": self.exploration.scale,
             "noise": self.exploration.noise,
             "updates": torch.tensor(self.updates),
-            "steps": torch.tensor(self._steps),
         }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
@@ -160,7 +157,6 @@ class Learner:
         self.exploration.scale.copy_(saved["exploration"])
         self.exploration.noise.copy_(saved["noise"])
         self.updates = int(saved["updates"])
-        self._steps = int(saved["steps"])
 
     def _arrive(self) -> Tensor:
         self.purl.arrive()
@@ -181,7 +177,6 @@ class Learner:
     def _improve(self) -> Tensor:
         self.reward.labels.refresh()
         metrics = self.purl.improve(self.config.updates_per_step)
-        self.agent.average_policy()
         return self._agent_meter.take(metrics)
 
     def _changed_by_discriminating(self) -> list[Tensor]:

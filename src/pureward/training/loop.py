@@ -115,13 +115,12 @@ class _Run:
         self.clock = Stopwatch(self.env.device)
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
-        remembers = config.reward.memory and METHODS[config.method].has_discriminator
         self.truth = Truth(
             rows=self.learner.replay.layout.rows,
             worlds=self.env.worlds,
             device=self.env.device,
             staggered=self.env.stagger,
-            remembered=config.reward.memory_share if remembers else 0.0,
+            remembers=METHODS[config.method].has_discriminator and config.reward.memory > 0,
         )
         measured = self._restore(saved) if saved else 0
         self.log = MetricsLog(
@@ -266,7 +265,7 @@ class _Run:
         self.log.write(kind, self.env_steps, values)
 
     def _evaluate(self, bar: Progress) -> None:
-        greedy, seconds = self.learner.agent.act_well, self.clock.read()
+        greedy, seconds = self.learner.agent.act, self.clock.read()
         result = evaluate(
             self.judge,
             greedy,

@@ -105,12 +105,9 @@ class RunPrior:
     def _agent_scores(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """D's logits of agent frames in the mixture it learns from, and their episodes."""
         memory = self._adversary.memory
-        old = 0 if memory is None else round(_LOOKED_AT * self._adversary.memory_share)
-        frames, episodes = [], []
-        if old < _LOOKED_AT:
-            steps = self._replay.sample_steps(_LOOKED_AT - old, generator)
-            frames.append(self._replay.arrival_frames(steps))
-            episodes.append(self._replay.episodes(steps))
+        old = 0 if memory is None else _LOOKED_AT // 2
+        steps = self._replay.sample_steps(_LOOKED_AT - old, generator)
+        frames, episodes = [self._replay.arrival_frames(steps)], [self._replay.episodes(steps)]
         if memory is not None:
             frames.append(memory.sample(old, generator))
             # So few of so many: hardly two are of one episode.

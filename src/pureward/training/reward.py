@@ -212,7 +212,6 @@ class LearnedRunReward(RunReward):
             positives=self._data.train,
             failures=failures,
             memory=_memory(self._config, discriminator.config.network, self._replay.device),
-            memory_share=settings.memory_share,
             batch=settings.batch,
         )
 

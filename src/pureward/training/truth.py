@@ -23,7 +23,7 @@ class Truth:
         worlds: int,
         device: torch.device,
         staggered: bool = False,
-        remembered: float = 0.0,
+        remembers: bool = False,
     ) -> None:
         """Begin with nothing.
 
@@ -33,10 +33,10 @@ class Truth:
             device: the learner's.
             staggered: whether each world's first episode is cut short, so that its return says
                 nothing.
-            remembered: share of a discriminator's unlabeled frames that are drawn from all
-                there ever was, instead of from the replay.
+            remembers: whether half of a discriminator's unlabeled frames are drawn from all that
+                the agent ever saw.
         """
-        self._worlds, self._remembered = worlds, remembered
+        self._worlds, self._remembers = worlds, remembers
         self._whole = torch.full((worlds,), not staggered, device=device)
         self._episode_return = torch.zeros(worlds, device=device)
         self._finished_return = torch.zeros((), device=device)
@@ -75,7 +75,7 @@ class Truth:
             kept = min(self._steps, len(self._succeeded))
             recent = int(self._succeeded.sum()) / (kept * self._worlds)
             ever = int(self._ever) / (self._steps * self._worlds)
-            told["true_success"] = recent + self._remembered * (ever - recent)
+            told["true_success"] = (recent + ever) / 2 if self._remembers else recent
         return told
 
     def solved_frames(self, replay: Replay, most: int) -> Tensor | None:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from pureward.agents.d4pg.adam import Adam
 from pureward.agents.d4pg.arithmetic import Arithmetic, fused_update, resolved
-from pureward.agents.d4pg.average import AveragedPolicy
 from pureward.agents.d4pg.categorical import (
     cross_entropy,
     cross_entropy_gradient,
@@ -67,9 +66,6 @@ class D4PG:
         self.weights = flattened(self.actor, self.critic, self.target_actor, self.target_critic)
         actor, critic, *self._targets = self.weights.parts
         self._online = {"actor": actor, "critic": critic}
-        self.average = (
-            AveragedPolicy(self.actor, actor, config.averaging) if config.averaging else None
-        )
         self.normaliser = Normaliser(state_size).to(self.device) if config.normalise else None
         rates = {"actor": config.actor_rate, "critic": config.critic_rate}
         self.optimizer = Adam(self._online, rates)
@@ -82,21 +78,6 @@ class D4PG:
         """Return actions in [−1, 1], (worlds, action size), greedy unless noise is added."""
         action = self.actor(self._normalised(state))
         return action if noise is None else (action + noise).clamp_(-1.0, 1.0)
-
-    @property
-    def policy(self) -> Actor:
-        """The policy to evaluate and to keep: the newest, or an average of the latest."""
-        return self.actor if self.average is None else self.average.actor
-
-    @torch.no_grad()
-    def act_well(self, state: Tensor) -> Tensor:
-        """Return the actions of `policy`, greedy."""
-        return self.policy(self._normalised(state))
-
-    def average_policy(self) -> None:
-        """Let the average, if there is one, take account of the policy as it is now."""
-        if self.average is not None:
-            self.average.follow()
 
     def observe(self, state: Tensor) -> None:
         """Let the normaliser, if there is one, take account of new states."""
@@ -112,16 +93,10 @@ class D4PG:
         fused = self._fused_update(len(batch.state))
         if fused is None:
             metrics = self.find_gradients(batch)
-            norms = self._clip_gradients()
             self.move()
-            return metrics | norms
+            return metrics
         fused.find_gradients(batch)
-        if self.config.gradient_clip == 0:
-            return fused.move(fused.gradients)
-        summed = self.weights.gradients[: fused.gradients.shape[1]]
-        torch.sum(fused.gradients, dim=0, out=summed)
-        norms = self._clip_gradients()
-        return fused.move(summed[None]) | norms
+        return fused.move(fused.gradients)
 
     @torch.no_grad()
     def find_gradients(self, batch: Batch) -> dict[str, Tensor]:
@@ -223,17 +198,6 @@ class D4PG:
             self._fused[batch] = fused_update(self, batch)
         return self._fused[batch]
 
-    def _clip_gradients(self) -> dict[str, Tensor]:
-        if self.config.gradient_clip == 0:
-            return {}
-        norms = {}
-        for name, weights in self._online.items():
-            assert weights.grad is not None
-            norm = torch.linalg.vector_norm(weights.grad)
-            weights.grad.mul_((self.config.gradient_clip / (norm + 1e-6)).clamp(max=1.0))
-            norms[f"{name}/gradient"] = norm
-        return norms
-
     def _follow(self) -> None:
         """Let the targets follow: a little at every update, or all at once now and then."""
         self.updates += 1
@@ -257,8 +221,4 @@ class D4PG:
             if module is not None:
                 yield from ((f"{part}.{name}", t) for name, t in module.state_dict().items())
         yield from ((f"optimizer.{name}", tensor) for name, tensor in self.optimizer.tensors())
-        if self.average is not None:
-            yield from (
-                (f"average.{name}", tensor) for name, tensor in self.average.tensors().items()
-            )
         yield "updates", self.updates

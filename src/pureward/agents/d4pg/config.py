@@ -37,11 +37,6 @@ class D4PGConfig:
     """Updates between copies to the target networks, while `polyak` is 0."""
     polyak: float = 0.0
     """Share of new weights mixed into the targets at every update; 0 copies instead."""
-    gradient_clip: float = 0.0
-    """Largest norm of the actor's and of the critic's gradient; 0 sets no limit."""
-    averaging: float = 0.0
-    """Share of the training so far, its latest part, over which the policy that is evaluated and
-    kept is averaged; 0 takes the newest."""
     normalise: bool = False
     """Bring states to zero mean and unit spread by what `observe` has seen."""
 
@@ -65,14 +60,10 @@ class D4PGConfig:
                 f"returns need value_low < value_high within ±{_HIGHEST:g}, got {self.value_low} "
                 f"and {self.value_high}; try 0 and r_max / (1 − γ)"
             )
-        if not 0 <= self.averaging <= 1:
+        if self.target_period < 1 or not 0 <= self.polyak <= 1:
             raise InputError(
-                f"averaging is a share of the training so far, got {self.averaging}; try 0.2"
-            )
-        if self.target_period < 1 or not 0 <= self.polyak <= 1 or not self.gradient_clip >= 0:
-            raise InputError(
-                "targets need target_period ≥ 1 and polyak in [0, 1], gradients a clip ≥ 0, got "
-                f"{self.target_period}, {self.polyak} and {self.gradient_clip}; try 100, 0 and 0"
+                "targets need target_period ≥ 1 and polyak in [0, 1], got "
+                f"{self.target_period} and {self.polyak}; try 100 and 0"
             )
 
 

@@ -47,14 +47,13 @@ PRESETS = {
             "reward.model.epochs": 30,
             "evaluate_every": 400_000,
         },
+        # As for the walker (results/ablation.md).
         "imitation": {
-            "reward.memory": 50_000,
+            "reward.memory": 100_000,
             "reward.even": True,
         },
-        "gated": {
-            "reward.memory": 50_000,
-        },
-        "imitation pu": {"prior": "bbe:0.02:0.8"},
+        "gated": {"reward.memory": 100_000},
+        "imitation pu": {"prior": "bbe:0.002:0.8"},
         "gated pu": {"prior": "0.5"},
     },
     "paper": {

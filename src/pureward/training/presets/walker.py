@@ -25,22 +25,19 @@ PRESETS = {
             "reward.network.view.flip": False,  # a mirror image walks backwards
             "save_replay": False,  # frames make checkpoints large
         },
+        # results/ablation.md
         "imitation": {
+            "reward.learning_rate": 3e-5,
             "reward.memory": 100_000,
             "reward.even": True,
         },
         "gated": {
+            "reward.learning_rate": 3e-5,
             "reward.memory": 100_000,
         },
-        "imitation pu": {"prior": "bbe:0.02:0.8"},
+        # Before a policy walks, none of its frames is a success: any fixed η pays it for some.
+        "imitation pu": {"prior": "bbe:0.002:0.8"},
         "gated pu": {"prior": "0.5"},
-        "gail": {"reward.learning_rate": 3e-5},
-        "pugail": {"reward.updates": 2},
-        "nn-pugail": {"reward.learning_rate": 3e-5},
-        "prl-ensemble": {"reward.model.learning_rate": 3e-4},
-        "pnrl": {"reward.updates": 2, "reward.learning_rate": 3e-5},
-        "purl": {"reward.learning_rate": 9e-5},
-        "nn-purl": {"reward.learning_rate": 3e-5},
     },
     # Table 4; what it leaves open is Acme's D4PG: one update to 8 steps, σ 0.3, a copy every 100.
     "paper": {
