@@ -143,8 +143,6 @@ def edited(folder: Path, **changes) -> Path:
         ({"version": None}, "format version None"),
         ({"format": "other"}, "must say format 'pureward-reward'"),
         ({"extra": 1}, "must have the keys"),
-        ({"gate": None}, "must have the keys"),
-        ({"gate": "ajar"}, "unknown gate 'ajar'"),
         ({"reward": "truth"}, "unknown reward 'truth'"),
         ({"ceiling": "3"}, "unusable ceiling: '3'"),
         ({"ceiling": -1.0}, "ceiling must be positive"),
