@@ -1,4 +1,4 @@
-"""A figure and a study that take seconds, for tests of what goes on around them."""
+"""A figure and a study that take seconds, for tests of plans and `reproduce`."""
 
 import json
 from dataclasses import replace
@@ -6,11 +6,9 @@ from pathlib import Path
 
 from pureward.data.replay.replay import ReplayConfig
 from pureward.distributed.training import Training
-from pureward.paper.figure import Claim, Figure, Variant
-from pureward.paper.plan import Plan, make_plan
+from pureward.paper.figures import Claim, Figure, Variant
+from pureward.paper.plan import Plan, Study, make_plan
 from pureward.paper.rules import ahead
-from pureward.paper.tasks import Study
-from pureward.runs.config import RunConfig
 from pureward.runs.config_file import to_json
 from synthetic import course, write_card
 from tiny import SMALL, SMALL_REWARD
@@ -26,32 +24,24 @@ SHORT = {
 }
 
 
-def expert(config: RunConfig) -> RunConfig:
-    return replace(
-        config,
-        **SHORT,
-        env_steps=80,
-        evaluate_every=0,
-        agent=SMALL,
-        replay=ReplayConfig(capacity=400),
-    )
-
-
-def learned(config: RunConfig) -> RunConfig:
-    return replace(
-        config,
-        **SHORT,
-        env_steps=96,
-        evaluate_every=0,
-        probe_every=48,
-        probe_frames=4,
-        agent=replace(SMALL, value_high=300.0),
-        replay=ReplayConfig(capacity=400),
-        reward=SMALL_REWARD,
-    )
-
-
-STUDY = Study(expert=expert, learned=learned, episodes=2, held_out=1, failures=1)
+EXPERT = {
+    **SHORT,
+    "env_steps": 80,
+    "evaluate_every": 0,
+    "agent": SMALL,
+    "replay": ReplayConfig(capacity=400),
+}
+LEARNED = {
+    **SHORT,
+    "env_steps": 96,
+    "evaluate_every": 0,
+    "probe_every": 48,
+    "probe_frames": 4,
+    "agent": replace(SMALL, value_high=300.0),
+    "replay": ReplayConfig(capacity=400),
+    "reward": SMALL_REWARD,
+}
+STUDY = Study(expert=EXPERT, learned=LEARNED, episodes=2, held_out=1, failures=1)
 
 SMALL_FIGURE = Figure(
     name="small",
@@ -59,9 +49,7 @@ SMALL_FIGURE = Figure(
     tasks=("reach",),
     variants=(Variant(method="gail"), Variant(method="nn-pugail", settings={"prior": "0.3"})),
     picture="curves",
-    claims=(
-        Claim("The second is above the first.", ("reach",), ahead("nn-pugail, η 0.3", "gail")),
-    ),
+    claims=(Claim("The second is above the first.", ahead("nn-pugail, η 0.3", "gail")),),
 )
 
 
@@ -71,7 +59,7 @@ def small_plan(out: Path, study: Study = STUDY, figure: Figure = SMALL_FIGURE, *
 
 
 def written_plan(out: Path, figure: Figure = SMALL_FIGURE, **rest) -> Plan:
-    """A plan whose data is a card and whose runs are settings, metrics and the word "finished"."""
+    """A plan with finished steps: datasets of a card alone, runs of config, metrics and status."""
     for name in ("demonstrations", "annotations"):
         if not (out / "reach" / name).exists():
             write_card(out / "reach" / name, train=90.0, failure=10.0)

@@ -1,7 +1,8 @@
-"""Plans, budgets and estimates: numbers that can be worked out by hand."""
+"""Plans, budgets and estimates, with numbers computed by hand."""
 
 import math
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pureward.distributed.processes import LocalProcesses
 from pureward.distributed.training import Training, wall_seconds
 from pureward.envs import make
 from pureward.errors import InputError
-from pureward.paper.estimate import Rate, estimate, mps_runs, replay_bytes, told
+from pureward.paper.estimate import dry_run, mps_runs, replay_bytes
 from pureward.paper.figures import FIGURES
 from pureward.paper.plan import make_plan
 from pureward.paper.sweep import Budget, carry_out, local_executor
@@ -29,7 +30,7 @@ def plan(name: str, tmp_path, **rest):
     return make_plan(FIGURES[name], out=tmp_path, **settings)
 
 
-def test_figures_share_runs_of_the_same_settings(tmp_path):
+def test_figures_share_runs_with_the_same_settings(tmp_path):
     """nn-purl's own η is 0.5 on lift, so the sweep's middle is the supervised figure's run."""
     supervised = {step.out for step in plan("supervised", tmp_path, tasks=("lift",)).steps}
     sweep = plan("supervised-prior", tmp_path, tasks=("lift",))
@@ -47,7 +48,7 @@ def test_figures_share_runs_of_the_same_settings(tmp_path):
     )
 
 
-def test_data_that_is_there_needs_no_expert(tmp_path):
+def test_existing_data_needs_no_expert(tmp_path):
     (tmp_path / "lift").symlink_to(DATASETS / "lift")
     steps = plan("supervised", tmp_path, tasks=("lift",)).steps
     assert [step.out.name for step in steps if step.finished()] == ["demonstrations", "annotations"]
@@ -67,17 +68,17 @@ def test_every_figure_can_be_planned_for_every_task(name, task, tmp_path):
         assert {len(paths) for paths in made.runs.values()} == {2}
 
 
-def test_a_task_that_is_named_twice_is_drawn_once(tmp_path):
+def test_task_named_twice_is_planned_once(tmp_path):
     once, twice = (plan("overfitting", tmp_path, tasks=("reach",) * n) for n in (1, 2))
     assert twice == once
 
 
-def test_settings_of_a_figure_are_settings_of_a_run():
+def test_variant_settings_exist_in_run_config():
     named = {key for figure in FIGURES.values() for v in figure.variants for key in v.settings}
     assert named <= set(flat(to_json(RunConfig())))
 
 
-def test_a_sweep_of_priors_is_by_the_papers_risk(tmp_path):
+def test_sweep_of_priors_uses_the_papers_risk(tmp_path):
     made = plan("imitation-prior", tmp_path, tasks=("lift",))
     runs = [step.config for step in made.steps if isinstance(step, Training) and step.after]
     assert [run.prior for run in runs] == ["0.1", "0.3", "0.5", "0.7", "0.9"]
@@ -86,46 +87,50 @@ def test_a_sweep_of_priors_is_by_the_papers_risk(tmp_path):
     assert runs[0].out == str(tmp_path / "lift/nn-pugail-prior-0.1-even-False/seed-0")
 
 
-def test_claims_speak_of_lines_that_the_figure_has(tmp_path):
+def test_every_task_of_a_figure_has_claims():
     for figure in FIGURES.values():
         assert {task for claim in figure.claims for task in claim.tasks} <= set(figure.tasks)
         assert all(figure.claims_for(task) for task in figure.tasks)
 
 
-def test_a_budget_is_dealt_out_evenly():
+RUNS = [Path(str(n)) for n in range(6)]
+
+
+def test_budget_is_divided_evenly():
     clock = [0.0]
-    budget = Budget(100.0, experts=1, runs=4, at_once=2, now=lambda: clock[0])
-    expert, *runs = (Path(str(n)) for n in range(5))
+    expert, *runs = RUNS[:5]
+    budget = Budget(100.0, experts=[expert], runs=runs, at_once=2, now=lambda: clock[0])
     assert budget.for_expert(expert) == 50.0
     clock[0] = 20.0
     assert [budget.for_run(run) for run in runs[:2]] == [32.0, 40.0 * 0.8]  # 80 s in two rounds
     clock[0] = 60.0
-    assert budget.for_run(runs[2]) == 32.0  # 40 s are left, but what is compared gets the same
+    assert budget.for_run(runs[2]) == 32.0  # 40 s are left, but all runs get the same
     clock[0] = 95.0
     assert budget.for_run(runs[3]) == 5.0
-    lone = Budget(1000.0, experts=0, runs=1, at_once=1, now=lambda: 0.0)
-    assert lone.for_run(expert) == 940.0
+    single = Budget(1000.0, experts=[], runs=[expert], at_once=1, now=lambda: 0.0)
+    assert single.for_run(expert) == 940.0
 
 
-def test_experts_share_their_half_of_a_budget():
+def test_experts_share_half_of_a_budget():
     clock = [0.0]
-    budget = Budget(60.0, experts=3, runs=6, at_once=1, now=lambda: clock[0])
+    experts = [Path("walker"), Path("lift"), Path("stack")]
+    budget = Budget(60.0, experts=experts, runs=RUNS, at_once=1, now=lambda: clock[0])
     assert budget.for_expert(Path("walker")) == 10.0
-    clock[0] = 4.0  # sooner than it had to
+    clock[0] = 4.0  # it finished early
     assert budget.for_expert(Path("lift")) == 13.0
     clock[0] = 17.0
     assert budget.for_expert(Path("stack")) == 13.0
 
 
-def test_a_run_that_was_put_off_has_one_turn():
-    budget = Budget(4_000.0, experts=0, runs=4, at_once=2, now=lambda: 0.0)
-    first, second, third, fourth = (Path(str(n)) for n in range(4))
+def test_run_that_starts_again_has_one_turn():
+    budget = Budget(4_000.0, experts=[], runs=RUNS[:4], at_once=2, now=lambda: 0.0)
+    first, second, third, fourth = RUNS[:4]
     assert [budget.for_run(first), budget.for_run(second)] == [1940.0, 1940.0]
-    budget.at_once = 1  # the second found no memory
+    budget.at_once = 1  # the second was out of memory
     assert [budget.for_run(run) for run in (second, third, fourth)] == [4000 / 3, 1940.0, 1940.0]
 
 
-def test_budgets_and_counts_below_nothing_are_refused(tmp_path):
+def test_invalid_budgets_and_counts_raise(tmp_path):
     made = plan("overfitting", tmp_path)
     for budget in (-1.0, math.nan):
         with pytest.raises(InputError, match="budget must be a number of minutes"):
@@ -134,13 +139,13 @@ def test_budgets_and_counts_below_nothing_are_refused(tmp_path):
         local_executor("cpu", -1)
 
 
-def test_cores_are_shared_among_processes(monkeypatch):
+def test_processes_share_the_cores(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     assert (local_executor("cpu").at_once, local_executor("cpu").threads) == (8, 1)
     assert (local_executor("cpu", 2).at_once, local_executor("cpu", 2).threads) == (2, 4)
 
 
-def test_the_memory_told_is_the_memory_claimed():
+def test_replay_bytes_match_the_replay():
     config = preset("reach", method="gail", demonstrations="data")
     env = make("reach", 2, "cpu", cameras=True)
     replay = Replay(
@@ -154,62 +159,67 @@ def test_the_memory_told_is_the_memory_claimed():
     assert replay_bytes(config) == replay.layout.bytes
 
 
-def test_time_is_told_where_it_was_measured(tmp_path, monkeypatch):
+@pytest.fixture
+def speeds(monkeypatch):
+    """Env steps per second by task and method, in place of those of finished runs."""
+    known: dict[tuple[str, str], float] = {}
+    monkeypatch.setattr("pureward.paper.estimate._speeds", lambda *_: known)
+    return known
+
+
+def times(made, at_once: int = 1) -> list[str]:
+    """The last column of each step."""
+    lines = dry_run(made, at_once, "cpu").splitlines()
+    return [re.split(r"  +", line)[-1] for line in lines[1 : len(made.steps) + 1]]
+
+
+def test_time_is_known_for_methods_with_a_speed(tmp_path, speeds):
     made = plan("overfitting", tmp_path)
-    rate = Rate(steps_per_second=30.0, source="here")
-    monkeypatch.setattr("pureward.paper.estimate.RATES", {("reach", "imitation", "cpu"): rate})
-    estimates = estimate(made, "cpu")
-    assert [one.seconds for one in estimates] == [None, 0.0, 160.0, 160.0]  # 4,800 steps each
-    listed = told(made, estimates, 2, "cpu")
-    assert "160 s" not in listed
-    assert listed.count("3 min") == 3  # two runs, and both beside each other
+    speeds |= {("reach", "gail"): 30.0, ("reach", "nn-pugail"): 30.0}
+    assert times(made) == ["unknown", "–", "3 min", "3 min"]  # 4,800 steps each
+    listed = dry_run(made, 2, "cpu")
+    assert "4 of 4 steps are left: 3 min with 2 at once" in listed
     assert "1 of them of unknown length" in listed
     assert "MPS" not in listed
 
 
-def test_steps_that_wait_for_each_other_are_not_beside_each_other(tmp_path, monkeypatch):
+def test_total_time_respects_the_order_of_steps(tmp_path, speeds):
     made = plan("overfitting", tmp_path)
     expert = made.steps[0]
     assert isinstance(expert, Training)
-    rates = {
-        ("reach", "truth", "cpu"): Rate(steps_per_second=expert.config.env_steps / 36, source=""),
-        ("reach", "imitation", "cpu"): Rate(steps_per_second=480.0, source=""),
-    }
-    monkeypatch.setattr("pureward.paper.estimate.RATES", rates)
-    estimates = estimate(made, "cpu")
-    assert [one.seconds for one in estimates] == pytest.approx([36.0, 0.0, 10.0, 10.0])
-    assert "4 steps are left: 46 s with 12 at once" in told(made, estimates, 12, "cpu")
-    assert "4 steps are left: 56 s with 1 at once" in told(made, estimates, 1, "cpu")
+    speeds |= {("reach", "truth"): expert.config.env_steps / 36}
+    speeds |= {("reach", "gail"): 480.0, ("reach", "nn-pugail"): 480.0}
+    assert times(made) == ["36 s", "–", "10 s", "10 s"]
+    assert "4 steps are left: 46 s with 12 at once" in dry_run(made, 12, "cpu")
+    assert "4 steps are left: 56 s with 1 at once" in dry_run(made, 1, "cpu")
 
 
-def test_a_run_that_was_stopped_takes_what_is_left_of_it(tmp_path, monkeypatch):
+def test_stopped_run_takes_the_rest_of_its_time(tmp_path, speeds):
     made = plan("overfitting", tmp_path)
-    rate = Rate(steps_per_second=30.0, source="here")
-    monkeypatch.setattr("pureward.paper.estimate.RATES", {("reach", "imitation", "cpu"): rate})
+    speeds |= {("reach", "gail"): 60.0, ("reach", "nn-pugail"): 60.0}
     RunDirectory(made.steps[2].out).write_status("interrupted", env_steps=1200)
     RunDirectory(made.steps[3].out).write_status("interrupted", env_steps="many")
-    assert [one.seconds for one in estimate(made, "cpu")[2:]] == [120.0, 160.0]
+    assert times(made)[2:] == ["60 s", "80 s"]
 
 
-def test_nothing_is_left_of_a_plan_that_is_done(tmp_path):
-    made = written_plan(tmp_path)
-    assert "0 of 3 steps are left\n" in told(made, estimate(made, "cpu"), 2, "cpu")
+def test_nothing_is_left_of_a_finished_plan(tmp_path):
+    assert "0 of 3 steps are left\n" in dry_run(written_plan(tmp_path), 2, "cpu")
 
 
 @pytest.mark.parametrize(("machine", "known"), [("NVIDIA H200", False), (None, True)])
-def test_a_run_of_another_machine_tells_no_rate(tmp_path, machine, known):
+def test_speed_is_that_of_runs_on_the_same_machine(tmp_path, machine, known):
     made = written_plan(tmp_path, seeds=2)
     first, second = (RunDirectory(out) for out in made.runs["reach", "gail"])
     (first.path / "work.json").write_text('{"wall_seconds": 9.0}')
-    told_machine = {} if machine is None else {"made_with": {"machine": machine}}
-    first.write_status("finished", env_steps=1000, **told_machine)
+    made_with = {} if machine is None else {"made_with": {"machine": machine}}
+    first.write_status("finished", env_steps=1000, **made_with)
     second.status.unlink()
-    one = next(one for one in estimate(made, "cpu") if not one.done)
-    assert (one.seconds is not None) == known
+    (time,) = (time for time in times(made) if time != "done")
+    assert (time != "unknown") == known
 
 
 @pytest.mark.parametrize("metrics", [None, "", "{"])
-def test_a_run_that_has_measured_nothing_tells_no_rate(tmp_path, metrics):
+def test_run_without_metrics_has_no_speed(tmp_path, metrics):
     made = written_plan(tmp_path, seeds=2)
     for out in made.runs["reach", "gail"]:
         (out / "work.json").write_text('{"wall_seconds": 9.0}')
@@ -217,17 +227,16 @@ def test_a_run_that_has_measured_nothing_tells_no_rate(tmp_path, metrics):
         if metrics is not None:
             (out / "metrics.jsonl").write_text(metrics)
     (made.runs["reach", "gail"][1] / "status.json").unlink()
-    one = next(one for one in estimate(made, "cpu") if not one.done)
-    assert (one.seconds, one.source) == (None, "")
+    assert [time for time in times(made) if time != "done"] == ["unknown"]
 
 
 @pytest.mark.parametrize("seconds", ['"long"', "null", "-3", "NaN"])
-def test_a_time_that_is_none_counts_as_not_measured(tmp_path, seconds):
+def test_invalid_wall_seconds_count_as_not_measured(tmp_path, seconds):
     (tmp_path / "work.json").write_text(f'{{"wall_seconds": {seconds}}}')
     assert wall_seconds(tmp_path) == 0.0
 
 
-def test_the_service_that_shares_a_gpu_is_found(tmp_path, monkeypatch):
+def test_mps_is_found_by_its_pid_file(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
     assert not mps_runs()
     (tmp_path / "nvidia-cuda-mps-control.pid").write_text(f"{os.getpid()}\n")

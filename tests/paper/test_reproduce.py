@@ -1,4 +1,4 @@
-"""Reproducing a figure: once, after a stop, past a failure, and not at all in a dry run."""
+"""Reproducing a figure: from scratch, after an interruption, with a failure, as a dry run."""
 
 import json
 import re
@@ -15,32 +15,32 @@ from pureward.diagnostics.strip import Panel, Strip, Track
 from pureward.distributed.training import Training, wall_seconds
 from pureward.errors import InputError
 from pureward.paper.draw import DRAW
-from pureward.paper.estimate import estimate, told
-from pureward.paper.figures import FIGURES
-from pureward.paper.hacking import _Seen
+from pureward.paper.estimate import dry_run
+from pureward.paper.figures import FIGURES, Variant
+from pureward.paper.plan import STUDIES
 from pureward.paper.reproduce import Reproduced, read_results, reproduce
-from pureward.paper.tasks import STUDIES
+from pureward.paper.results import Episodes
 from pureward.runs.log import read_metrics
-from small import SMALL_FIGURE, STUDY, learned, small_plan, write_status, written_plan
+from small import LEARNED, SMALL_FIGURE, STUDY, small_plan, write_status, written_plan
 
 
 @pytest.fixture(scope="module")
 def first(short_episodes, tmp_path_factory) -> tuple[Path, Reproduced, AtOnce]:
-    """The small figure from nothing."""
+    """The small figure from scratch."""
     out, executor = tmp_path_factory.mktemp("first"), AtOnce()
     return out, reproduce(small_plan(out), executor, device="cpu"), executor
 
 
 @pytest.fixture
 def out(first, tmp_path) -> Path:
-    """A folder of one test that has an expert and demonstrations, and gail's run."""
+    """A folder with an expert, demonstrations and gail's run."""
     (tmp_path / "reach").mkdir()
     for name in ("expert", "demonstrations", "gail"):
         (tmp_path / "reach" / name).symlink_to(first[0] / "reach" / name)
     return tmp_path
 
 
-def test_a_figure_from_nothing(first):
+def test_figure_from_scratch(first):
     _, done, executor = first
     assert executor.started == ["expert", "demonstrations", "seed-0", "seed-0"]
     assert [path.name for path in done.files] == [
@@ -54,7 +54,7 @@ def test_a_figure_from_nothing(first):
     assert [row["outcome"] for row in done.claims] == ["not measured"]  # one seed says nothing
 
 
-def test_what_is_finished_is_not_run_again(first):
+def test_finished_steps_are_not_run_again(first):
     out, _, _ = first
     metrics = out / "reach" / "gail" / "seed-0" / "metrics.jsonl"
     before, again = metrics.read_text(), AtOnce()
@@ -63,7 +63,7 @@ def test_what_is_finished_is_not_run_again(first):
     assert metrics.read_text() == before
 
 
-def test_a_run_that_was_stopped_goes_on(out, capsys):
+def test_stopped_run_continues(out, capsys):
     plan = small_plan(out, methods=("nn-pugail",))
     run = plan.steps[-1]
     assert isinstance(run, Training)
@@ -81,41 +81,36 @@ def test_a_run_that_was_stopped_goes_on(out, capsys):
     assert rows[-1]["step"] == 96
 
 
-def test_a_failure_is_told_and_the_rest_is_done(out, capsys, monkeypatch):
-    def spoiled(config):
-        config = learned(config)
-        if config.method != "nn-pugail":
-            return config
-        known = replace(config.reward, risk="nnpnu")
-        return replace(config, failures="nowhere", reward=known)
-
-    monkeypatch.setitem(FIGURES, "small", SMALL_FIGURE)
-    monkeypatch.setitem(STUDIES, "reach", replace(STUDY, learned=spoiled))
+def test_failure_is_reported_and_the_rest_is_done(out, capsys, monkeypatch):
+    settings = {"prior": "0.3", "failures": "nowhere", "reward.risk": "nnpnu"}
+    bad = Variant(method="nn-pugail", settings=settings)
+    figure = replace(SMALL_FIGURE, variants=(SMALL_FIGURE.variants[0], bad))
+    monkeypatch.setitem(FIGURES, "small", figure)
+    monkeypatch.setitem(STUDIES, "reach", STUDY)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", "small", "--seeds", "1", "--device", "cpu", "--out", str(out)])
     assert stopped.value.code == 1
-    told = capsys.readouterr()
-    failed = out / "reach" / "nn-pugail-prior-0.3" / "seed-0"
-    assert f"1 steps failed ({failed}: " in told.err
-    assert "nowhere" in told.err
-    assert "not measured: The second is above the first." in told.out
+    printed = capsys.readouterr()
+    failed = out / "reach" / "nn-pugail-prior-0.3-failures-nowhere-risk-nnpnu" / "seed-0"
+    assert f"1 steps failed ({failed}: " in printed.err
+    assert "nowhere" in printed.err
+    assert "not measured: The second is above the first." in printed.out
     table = json.loads((out / "small.json").read_text())
     assert [line["line"] for line in table["lines"]] == ["gail"]
     (unfinished,) = table["runs not finished"]
-    assert unfinished.startswith("reach/nn-pugail-prior-0.3/seed-0 failed: ")
+    assert unfinished.startswith(f"{failed.relative_to(out)} failed: ")
     assert "nobody has measured nn-pugail" in table["claims"][0]["numbers"]
 
 
-def test_a_dry_run_runs_nothing(tmp_path):
-    plan = small_plan(tmp_path, seeds=2)
-    listed = told(plan, estimate(plan, "cpu"), 2, "cpu")
+def test_dry_run_writes_nothing(tmp_path):
+    listed = dry_run(small_plan(tmp_path, seeds=2), 2, "cpu")
     assert "reach/nn-pugail-prior-0.3/seed-1" in listed
     assert "6 of 6 steps are left" in listed
     assert "of unknown length" in listed
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_lists_and_refuses(tmp_path, capsys):
+def test_command_lists_runs_and_rejects_bad_input(tmp_path, capsys):
     out = str(tmp_path / "out")
     asked = ["reproduce", "overfitting", "--task", "reach", "--device", "cpu", "--out", out]
     main([*asked, "--seeds", "1", "--dry-run"])
@@ -133,16 +128,14 @@ def test_the_command_lists_and_refuses(tmp_path, capsys):
     assert not Path(out).exists()
 
 
-def test_runs_of_other_settings_are_not_taken_for_these(first):
-    def other(config):
-        return replace(learned(config), batch=8)
-
+def test_folder_with_other_settings_is_refused(first):
+    other = replace(STUDY, learned={**LEARNED, "batch": 8})
     with pytest.raises(InputError, match="was run with other settings .batch 16 → 8"):
-        small_plan(first[0], replace(STUDY, learned=other))
+        small_plan(first[0], other)
 
 
 @pytest.mark.slow
-def test_episodes_of_every_prl_are_watched_with_both_rewards(out):
+def test_hacking_scores_episodes_of_every_seed(out):
     plan = small_plan(out, figure=FIGURES["hacking"], tasks=("reach",), seeds=2)
     done = reproduce(plan, AtOnce(), device="cpu")
     assert not [ending for ending in done.endings if not ending.well]
@@ -160,7 +153,7 @@ def legend(canvas) -> list[str]:
     return [text.get_text() for text in canvas.legends[0].get_texts()]
 
 
-def test_whatever_runs_learned_from_they_are_held_against_the_expert(tmp_path):
+def test_all_methods_are_compared_with_the_expert(tmp_path):
     results = read_results(written_plan(tmp_path, FIGURES["supervised"]))
     canvas = DRAW["curves"](results)
     assert legend(canvas)[-1] == "expert"
@@ -168,16 +161,16 @@ def test_whatever_runs_learned_from_they_are_held_against_the_expert(tmp_path):
 
 
 @pytest.mark.parametrize("card", ["", "{}", '{"splits": {"train": {}}}', '{"splits": null}'])
-def test_a_figure_without_a_usable_card_has_no_expert(tmp_path, card):
+def test_figure_without_a_valid_card_has_no_expert(tmp_path, card):
     plan = written_plan(tmp_path)
-    (plan.demonstrations("reach") / "card.json").write_text(card)
+    (tmp_path / "reach" / "demonstrations" / "card.json").write_text(card)
     done = reproduce(plan, AtOnce(), device="cpu")
     assert [path.suffix for path in done.files] == [".png", ".pdf", ".md", ".json"]
     table = json.loads(done.files[3].read_text())
     assert [line["expert"] for line in table["lines"]] == [None, None]
 
 
-def test_a_run_that_fails_after_a_stop_is_told_as_failed(tmp_path, monkeypatch):
+def test_run_that_fails_after_a_stop_is_reported_as_failed(tmp_path, monkeypatch):
     def fail(_):
         raise InputError("it must not be so; make it otherwise")
 
@@ -193,7 +186,7 @@ def test_a_run_that_fails_after_a_stop_is_told_as_failed(tmp_path, monkeypatch):
     ]
 
 
-def test_a_picture_of_earlier_does_not_stay_beside_a_table_without_one(tmp_path, capsys):
+def test_earlier_picture_is_deleted_if_none_can_be_drawn(tmp_path, capsys):
     figure = replace(SMALL_FIGURE, picture="success")
     plan = written_plan(tmp_path, figure)
     for kind in ("png", "pdf"):
@@ -204,10 +197,10 @@ def test_a_picture_of_earlier_does_not_stay_beside_a_table_without_one(tmp_path,
     assert sorted(path.name for path in tmp_path.glob("small.*")) == ["small.json", "small.md"]
 
 
-def test_one_method_alone_cannot_be_watched(tmp_path, capsys):
+def test_hacking_needs_both_methods(tmp_path, capsys):
     plan = written_plan(tmp_path, FIGURES["hacking"], methods=("prl",))
     done = reproduce(plan, AtOnce(), device="cpu")
-    assert "no picture: nobody has measured nn-purl on reach" in capsys.readouterr().out
+    assert "no picture: no run has measured nn-purl on reach" in capsys.readouterr().out
     assert {row["outcome"] for row in done.claims} == {"not measured"}
 
 
@@ -216,24 +209,24 @@ def give(plan, name: str, seed: int) -> None:
         (plan.runs["reach", label][seed] / name).mkdir()
 
 
-def test_seeds_without_a_reward_or_a_policy_are_not_watched(tmp_path, capsys):
+def test_hacking_skips_seeds_without_reward_or_policy(tmp_path, capsys):
     plan = written_plan(tmp_path, FIGURES["hacking"], seeds=2)
     reproduce(plan, AtOnce(), device="cpu")
-    lacking = "no picture: nobody has measured episodes of prl's policy on reach: no seed has the"
+    lacking = "no picture: no run has measured episodes of prl's policy on reach: no seed has the"
     assert lacking in capsys.readouterr().out
     give(plan, "reward", seed=1)
     done = reproduce(plan, AtOnce(), device="cpu")
-    told = capsys.readouterr().out
-    assert f"reach, seed-1 is not watched: {plan.runs['reach', 'prl'][1]} has kept no poli" in told
-    assert lacking in told
+    printed = capsys.readouterr().out
+    assert f"reach, seed-1 is skipped: {plan.runs['reach', 'prl'][1]} has kept no poli" in printed
+    assert lacking in printed
     assert [path.suffix for path in done.files] == [".md", ".json"]
 
 
-def test_claims_on_episodes_tell_of_which_seeds_they_are(tmp_path, monkeypatch):
+def test_claims_on_episodes_name_their_seeds(tmp_path, monkeypatch):
     def watch_seed(task, prl, purl, place):
         if prl.name == "seed-1":
             raise InputError("it has kept no policy yet; let it run for a while")
-        return _Seen(strip=strip, returns=paid)
+        return Episodes(strip=strip, returns=paid, seeds=[prl.name], planned=1)
 
     panel = Panel(title="reward", tracks=[Track(label="r", values=np.ones(8), colour="black")])
     strip = Strip(title="", frames=np.zeros((8, 1, 4, 4, 3), dtype=np.uint8), panels=[panel])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures' pictures, in the paper's layout; each reads runs and nothing else."""
+"""The figures' pictures, in the paper's layout; each is a function of results alone."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,62 +16,86 @@ from pureward.diagnostics.plot import (
     draw_lines,
     fit_to_lines,
 )
+from pureward.diagnostics.strip import draw_strips
 from pureward.envs import make
-from pureward.paper.figure import Picture
-from pureward.paper.numbers import Group, Results, UnmeasuredError, mean_of
+from pureward.paper.figures import Picture
+from pureward.paper.results import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
 from pureward.rewards.methods import METHODS
 
 _PANEL = (4.2, 3.2)  # inches
 _KINDS = ("demonstrations", "annotations")
-_EXPERT, _FAILURE, _POLICY, _ERROR = "tab:blue", "tab:red", "tab:green", "tab:purple"
 
-Values = Callable[[Group], np.ndarray]
-
-
-def draw_curves(results: Results) -> Canvas:
-    """True return over env steps: a panel a task, a line a method."""
-    return curves([run for group in results.groups for run in group.runs])
+Groups = Sequence[Group]
 
 
-def draw_success(results: Results) -> Canvas:
-    """P(success) of each source over env steps: a panel a method."""
-    runs = [run for group in results.groups for run in group.runs]
-    return curves(runs, metric=SUCCESS)
+def _draw_discriminators(axis: Axes, task: str, groups: Groups) -> None:
+    """Mean D of held-out demonstrations and 1 − D of failures, by η."""
+    _points(axis, groups, lambda g: g.late("mean/held_out"), "expert: D", "tab:blue")
+    _points(axis, groups, lambda g: 1.0 - g.late("mean/failure"), "failures: 1 − D", "tab:red")
+    axis.axhline(0.5, color="0.4", linewidth=0.8, linestyle=":")
+    axis.set_ylim(-0.03, 1.03)
+    _dress(axis, f"{task}: (a) discriminator", "mean for the right class")
 
 
-def draw_prior(results: Results) -> Canvas:
-    """What D says of held-out data, and the return, by η: a row a task."""
-    canvas, rows = _rows(results)
+def _draw_errors(axis: Axes, task: str, groups: Groups) -> None:
+    """Error of the predicted return, by line."""
+    _points(axis, groups, lambda g: g.late("reward_error"), "", "tab:purple")
+    axis.axhline(0.0, color="0.4", linewidth=0.8, linestyle=":")
+    fit_to_lines(axis)
+    _dress(axis, f"{task}: (a) reward error", "predicted − true return")
+
+
+def _draw_sweep(results: Results, draw_left: Callable[[Axes, str, Groups], None]) -> Canvas:
+    """One row per task: on the left as given, on the right the true return, by η."""
+    count = len(results.tasks)
+    canvas = Canvas(figsize=(2 * _PANEL[0], _PANEL[1] * count), layout="constrained")
+    rows = canvas.subplots(count, 2, squeeze=False)
     for task, (left, right) in zip(results.tasks, rows, strict=True):
         groups = results.of(task)
-        _points(left, groups, lambda g: g.late("mean/held_out"), "expert: D", _EXPERT)
-        _points(left, groups, lambda g: 1.0 - g.late("mean/failure"), "failures: 1 − D", _FAILURE)
-        left.axhline(0.5, color="0.4", linewidth=0.8, linestyle=":")
-        left.set_ylim(-0.03, 1.03)
-        left.set_ylabel("mean for the right class")
-        _legend_below(left)
-        left.set_title(f"{task}: (a) discriminator", fontsize=10)
-        _returns(right, groups, f"{task}: (b) policy")
+        draw_left(left, task, groups)
+        _points(right, groups, Group.returns, "", "tab:green")
+        draw_expert(right, [run for group in groups for run in group.runs])
+        fit_to_lines(right)
+        _dress(right, f"{task}: (b) policy", "true return, greedy")
     return canvas
 
 
-def draw_error(results: Results) -> Canvas:
-    """Error of the predicted return, and the true return, by line: a row a task."""
-    canvas, rows = _rows(results)
-    for task, (left, right) in zip(results.tasks, rows, strict=True):
-        groups = results.of(task)
-        _points(left, groups, lambda g: g.late("reward_error"), "", _ERROR)
-        left.axhline(0.0, color="0.4", linewidth=0.8, linestyle=":")
-        fit_to_lines(left)
-        left.set_ylabel("predicted − true return")
-        left.set_title(f"{task}: (a) reward error", fontsize=10)
-        _returns(right, groups, f"{task}: (b) policy")
-    return canvas
+def _points(
+    axis: Axes, groups: Groups, values: Callable[[Group], np.ndarray], label: str, colour: str
+) -> None:
+    """A mean with its 95% interval and its seeds for each line, a gap if it is not measured."""
+    at, means, halves = [], [], []
+    for place, group in enumerate(groups):
+        try:
+            seeds = values(group)
+        except UnmeasuredError:
+            continue
+        mean = mean_of(seeds)
+        axis.plot([place] * len(seeds), seeds, "_", color=colour, markersize=9, alpha=0.6)
+        at.append(place)
+        means.append(mean.value)
+        halves.append(np.nan if mean.half_width is None else mean.half_width)
+    axis.errorbar(at, means, yerr=halves, color=colour, label=label, marker="o", linestyle="none")
+    names = [group.label.rpartition("η ")[2] for group in groups]
+    axis.set_xticks(range(len(names)), names, fontsize=8)
+    axis.set_xlim(-0.5, len(names) - 0.5)
+    axis.set_xlabel("η")
 
 
-def draw_gap(results: Results) -> Canvas:
-    """The scene of the data and that of the policy, and curves of each kind of method."""
+def _dress(axis: Axes, title: str, ylabel: str) -> None:
+    """Add title, grid, and a legend below, which covers no point."""
+    axis.set_title(title, fontsize=10)
+    axis.set_ylabel(ylabel)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    if axis.get_legend_handles_labels()[1]:
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": 2}
+        axis.legend(fontsize=8, frameon=False, **place)
+
+
+def _draw_gap(results: Results) -> Canvas:
+    """The scenes of the data and of the policy, and a panel of returns per kind of data."""
     shown = {task: own for task in results.tasks if (own := _evaluated(results.of(task)))}
     if not shown:
         raise UnmeasuredError(f"any return on {' and '.join(results.tasks)}")
@@ -81,101 +105,50 @@ def draw_gap(results: Results) -> Canvas:
     canvas = Canvas(figsize=size, layout="constrained")
     rows = canvas.subplots(len(shown), len(widths), squeeze=False, width_ratios=widths)
     for (task, own), axes in zip(shown.items(), rows, strict=True):
-        _draw_scenes(axes[:2], results.of(task)[0])
+        changed = results.of(task)[0].runs[0].config.get("distractors") or None
+        for axis, shape, whose in zip(axes, (None, changed), ("data", "policy"), strict=False):
+            axis.imshow(_scene(task, shape))
+            axis.axis("off")
+            axis.set_title(f"{task}: scene of the {whose}", fontsize=10)
         panels = dict(zip(kinds, axes[2:], strict=True))
         for kind in panels.keys() - own.keys():
             panels.pop(kind).remove()
         for kind, axis in panels.items():
             draw_lines(axis, own[kind], title=f"{task}: from {kind}")
-        _level(list(panels.values()))
+        lows, highs = zip(*(axis.get_ylim() for axis in panels.values()), strict=True)
+        for axis in panels.values():
+            axis.set_ylim(min(lows), max(highs))
         next(iter(panels.values())).set_ylabel("true return, greedy")
     add_legend(canvas)
     return canvas
 
 
-#: What makes each kind of picture; strips are made of episodes (`hacking`).
-DRAW: dict[Picture, Callable[[Results], Canvas]] = {
-    "curves": draw_curves,
-    "success": draw_success,
-    "prior": draw_prior,
-    "error": draw_error,
-    "gap": draw_gap,
-}
-
-
-def _rows(results: Results) -> tuple[Canvas, np.ndarray]:
-    count = len(results.tasks)
-    canvas = Canvas(figsize=(2 * _PANEL[0], _PANEL[1] * count), layout="constrained")
-    return canvas, canvas.subplots(count, 2, squeeze=False)
-
-
-def _points(axis: Axes, groups: Sequence[Group], of: Values, label: str, colour: str) -> None:
-    """A mean with its 95% interval and its seeds for each line, a gap where none is measured."""
-    names = [group.label.rpartition("η ")[2] for group in groups]
-    at, means, halves = [], [], []
-    for place, group in enumerate(groups):
-        try:
-            seeds = of(group)
-        except UnmeasuredError:
-            continue
-        mean = mean_of(seeds)
-        axis.plot([place] * len(seeds), seeds, "_", color=colour, markersize=9, alpha=0.6)
-        at.append(place)
-        means.append(mean.value)
-        halves.append(np.nan if mean.half_width is None else mean.half_width)
-    axis.errorbar(at, means, yerr=halves, color=colour, label=label, marker="o", linestyle="none")
-    axis.set_xticks(range(len(names)), names, fontsize=8)
-    axis.set_xlim(-0.5, len(names) - 0.5)
-    axis.set_xlabel("η")
-    _dress(axis)
-
-
-def _returns(axis: Axes, groups: Sequence[Group], title: str) -> None:
-    _points(axis, groups, Group.returns, "", _POLICY)
-    draw_expert(axis, [run for group in groups for run in group.runs])
-    fit_to_lines(axis)
-    _legend_below(axis)
-    axis.set_ylabel("true return, greedy")
-    axis.set_title(title, fontsize=10)
-
-
-def _legend_below(axis: Axes) -> None:
-    """Name what is drawn, where no point can be."""
-    if axis.get_legend_handles_labels()[1]:
-        axis.legend(
-            fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2
-        )
-
-
-def _evaluated(groups: Sequence[Group]) -> dict[str, list[History]]:
-    """The runs that have measured a return, by the kind of data that they learn from."""
+def _evaluated(groups: Groups) -> dict[str, list[History]]:
+    """The runs that have measured a return, by the kind of data they learn from."""
     runs = [run for g in groups for run in g.runs if len(run.series("eval", "return"))]
     kinds = {k: [run for run in runs if METHODS[run.method].positives == k] for k in _KINDS}
     return {kind: own for kind, own in kinds.items() if own}
 
 
-def _draw_scenes(axes: Sequence[Axes], group: Group) -> None:
-    distractors = group.runs[0].config.get("distractors") or None
-    for axis, shape, whose in zip(axes, (None, distractors), ("data", "policy"), strict=True):
-        axis.imshow(_scene(group.task, shape))
-        axis.axis("off")
-        axis.set_title(f"{group.task}: scene of the {whose}", fontsize=10)
-
-
-def _level(axes: Sequence[Axes]) -> None:
-    """Give panels one scale that holds all of what each shows."""
-    lows, highs = zip(*(axis.get_ylim() for axis in axes), strict=True)
-    for axis in axes:
-        axis.set_ylim(min(lows), max(highs))
-
-
-def _dress(axis: Axes) -> None:
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
-
-
 def _scene(task: str, distractors: str | None) -> np.ndarray:
-    """What the first camera sees at the beginning of an episode."""
+    """The first camera's image at the start of an episode."""
     frames = make(task, 1, "cpu", cameras=True, distractors=distractors).reset().frames
     assert frames is not None
     return first_camera(frames)[0]
+
+
+def _draw_strips(results: Results) -> Canvas:
+    """One episode of prl's policy per task."""
+    tasks = list(results.watched) or results.tasks[:1]  # raises with what the first task lacks
+    return draw_strips([results.episodes(task).strip for task in tasks])
+
+
+#: The function that draws each kind of picture.
+DRAW: dict[Picture, Callable[[Results], Canvas]] = {
+    "curves": lambda results: curves(results.runs),
+    "success": lambda results: curves(results.runs, metric=SUCCESS),
+    "prior": lambda results: _draw_sweep(results, _draw_discriminators),
+    "error": lambda results: _draw_sweep(results, _draw_errors),
+    "gap": _draw_gap,
+    "strips": _draw_strips,
+}

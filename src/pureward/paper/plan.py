@@ -1,35 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure as steps: an expert, data of it, and runs, each a folder that is made once.
+"""A figure as steps: an expert, its data, and runs, each a folder that is made once.
 
     OUT/TASK/expert            a run on the task's own reward
     OUT/TASK/demonstrations    episodes of its last policy
-    OUT/TASK/annotations       episodes from the whole course of its learning
+    OUT/TASK/annotations       episodes from its whole training
     OUT/TASK/METHOD/seed-0     a run on a learned reward; settings of its own are in the name
 
-Figures share what they have in common, since the same settings have the same folder.
+Figures share folders, since runs with the same settings have the same name.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pureward.distributed.training import Training
 from pureward.errors import InputError
 from pureward.files import is_claimed
-from pureward.paper.figure import Figure, Variant
-from pureward.paper.tasks import STUDIES, Study
+from pureward.paper.figures import Figure, Variant
 from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect
-from pureward.runs.config_file import (
-    differences,
-    flat,
-    read_config,
-    to_json,
-    with_settings,
-)
+from pureward.runs.config_file import differences, flat, read_config, to_json, with_settings
 from pureward.runs.directory import RunDirectory
 from pureward.training.presets import preset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What the runs of a task need besides its presets."""
+
+    expert: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of RunConfig that the expert's run changes."""
+    learned: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that every run on a learned reward changes, for all methods alike."""
+    episodes: int = 50
+    """Demonstrations, and annotated episodes, for training (Table 2)."""
+    held_out: int = 10
+    """Further episodes of each dataset for the probes."""
+    failures: int = 10
+    """Episodes without success, for the probes."""
+
+
+STUDIES = {
+    # Snapshots are frequent because annotations come from the whole training.
+    "walker": Study(
+        expert={"stop_at_return": 900.0, "snapshot_every": 100_000, "evaluate_every": 400_000}
+    ),
+    "lift": Study(
+        expert={"stop_at_return": 350.0, "snapshot_every": 100_000, "evaluate_every": 1_000_000}
+    ),
+    "stack": Study(expert={"stop_at_return": 340.0, "snapshot_every": 400_000}, episodes=200),
+    "reach": Study(expert={"snapshot_every": 1_000}, episodes=20, held_out=6, failures=6),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,25 +60,23 @@ class Collecting:
 
     task: str
     out: Path
-    expert: Path
     stages: bool
-    episodes: int
-    held_out: int
-    failures: int
+    """Whether policies from the whole training act, or only the last one."""
+    study: Study
     device: str
 
     @property
-    def after(self) -> tuple[Path, ...]:
+    def after(self) -> tuple[Path]:
         """The run whose policies act."""
-        return (self.expert,)
+        return (self.out.with_name("expert"),)
 
     @property
     def log(self) -> Path:
-        """Where what it prints goes; beside the folder, which must appear whole."""
+        """The file for its output; not in the dataset's folder, which must appear at once."""
         return self.out.with_name(f"{self.out.name}.log.txt")
 
     def finished(self) -> bool:
-        """Whether the dataset is there."""
+        """Whether the dataset exists."""
         return (self.out / "card.json").is_file()
 
     def busy(self) -> bool:
@@ -64,14 +84,14 @@ class Collecting:
         return is_claimed(self.out)
 
     def run(self) -> bool:
-        """Collect."""
+        """Collect the episodes."""
         collect(
             self.task,
-            self.expert,
+            self.after[0],
             self.out,
-            episodes=self.episodes,
-            held_out=self.held_out,
-            failures=self.failures,
+            episodes=self.study.episodes,
+            held_out=self.study.held_out,
+            failures=self.study.failures,
             stages=self.stages,
             device=self.device,
         )
@@ -83,19 +103,15 @@ Step = Training | Collecting
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything that a figure takes."""
+    """The steps of a figure."""
 
     figure: Figure
     tasks: tuple[str, ...]
     steps: tuple[Step, ...]
-    """Each after those it needs, seed by seed, so that the first seed of all is there first."""
+    """Each after the steps it needs, seed by seed: all lines have their first seed early."""
     runs: Mapping[tuple[str, str], Sequence[Path]]
-    """Run directories, one a seed, by task and label of a line."""
+    """Run directories, one per seed, by task and label of a line."""
     out: Path
-
-    def demonstrations(self, task: str) -> Path:
-        """The dataset whose card tells what the expert achieves."""
-        return self.out / task / "demonstrations"
 
 
 def make_plan(
@@ -108,47 +124,43 @@ def make_plan(
     device: str = "auto",
     studies: Mapping[str, Study] = STUDIES,
 ) -> Plan:
-    """Work out the steps of a figure.
+    """Return the plan of a figure.
 
     Args:
-        figure: of the table, or one of your own.
+        figure: one of `FIGURES`, or your own.
         out: folder of all runs.
-        tasks: to draw it for, each once; the paper's, if none is named.
-        seeds: runs of each line.
-        methods: to take of the figure's; all, if none is named.
+        tasks: to draw it for; empty for the paper's.
+        seeds: runs per line.
+        methods: a subset of the figure's; empty for all.
         device: of every run.
-        studies: how each task is studied.
+        studies: settings by task.
     """
     if seeds < 1:
         raise InputError(f"seeds must be at least 1, got {seeds}; raise it")
-    chosen = tuple(dict.fromkeys(tasks)) or figure.tasks
+    tasks = tuple(dict.fromkeys(tasks)) or figure.tasks
+    if unknown := [task for task in tasks if task not in studies]:
+        raise InputError(f"task {unknown[0]!r} has no study; choose from {', '.join(studies)}")
     variants = _chosen(figure, methods)
+    annotated = any(METHODS[variant.method].positives == "annotations" for variant in variants)
     steps: dict[Path, Step] = {}
-    runs: dict[tuple[str, str], list[Path]] = {}
-    for task in chosen:
-        if task not in studies:
-            raise InputError(f"no study is declared for task {task!r}; choose from {list(studies)}")
-        needs = {METHODS[variant.method].positives for variant in variants}
-        data = _data(task, studies[task], out / task, device, annotated="annotations" in needs)
+    for task in tasks:
+        data = _data(task, studies[task], out / task, device, annotated=annotated)
         steps |= {step.out: step for step in data}
-        for variant in variants:
-            runs[task, variant.label] = []
+    lines = [(task, variant) for task in tasks for variant in variants]
+    runs: dict[tuple[str, str], list[Path]] = {(task, v.label): [] for task, v in lines}
     for seed in range(seeds):
-        for task in chosen:
-            for variant in variants:
-                step = _training(task, variant, seed, studies[task], out / task, device)
-                steps[step.out] = step
-                runs[task, variant.label].append(step.out)
-    ordered = tuple(steps.values())
-    for step in ordered:
-        _check_same(step)
-    return Plan(figure=figure, tasks=chosen, steps=ordered, runs=runs, out=out)
+        for task, variant in lines:
+            step = _training(task, variant, seed, studies[task], out / task, device)
+            steps[step.out] = step
+            runs[task, variant.label].append(step.out)
+    for step in steps.values():
+        _check_settings(step)
+    return Plan(figure=figure, tasks=tasks, steps=tuple(steps.values()), runs=runs, out=out)
 
 
 def _chosen(figure: Figure, methods: Sequence[str]) -> list[Variant]:
     there = dict.fromkeys(variant.method for variant in figure.variants)
-    unknown = [method for method in methods if method not in there]
-    if unknown:
+    if unknown := [method for method in methods if method not in there]:
         raise InputError(
             f"the figure {figure.name} has no {', '.join(unknown)}; choose from {', '.join(there)}"
         )
@@ -156,27 +168,17 @@ def _chosen(figure: Figure, methods: Sequence[str]) -> list[Variant]:
 
 
 def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool) -> list[Step]:
-    """Data and the expert it is of; demonstrations always, to say what the expert returns.
-
-    Data that is there already needs no expert: it may be somebody else's.
-    """
+    """Datasets, and their expert unless they exist; demonstrations give the expert's return."""
+    names = ("demonstrations", "annotations") if annotated else ("demonstrations",)
     sets = [
         Collecting(
-            task=task,
-            out=folder / name,
-            expert=folder / "expert",
-            stages=stages,
-            episodes=study.episodes,
-            held_out=study.held_out,
-            failures=study.failures,
-            device=device,
+            task=task, out=folder / name, stages=name == "annotations", study=study, device=device
         )
-        for name, stages in (("demonstrations", False), ("annotations", True))
-        if annotated or not stages
+        for name in names
     ]
-    if all(one.finished() for one in sets):
+    if all(dataset.finished() for dataset in sets):
         return [*sets]
-    expert = study.expert(preset(task, out=str(folder / "expert"), device=device))
+    expert = replace(preset(task, out=str(folder / "expert"), device=device), **study.expert)
     return [Training(config=expert), *sets]
 
 
@@ -187,21 +189,20 @@ def _training(
     assert needed is not None, "a figure shows learned rewards"
     data: dict[str, Any] = {needed: str(folder / needed)}
     own = preset(task, method=variant.method, seed=seed, device=device, **data)
+    own = replace(own, **study.learned)
     before = flat(to_json(own))
     changed = {name: value for name, value in variant.settings.items() if before[name] != value}
-    told = (f"{name.rpartition('.')[2]}-{value}" for name, value in changed.items())
-    out = folder / "-".join([variant.method, *told]) / f"seed-{seed}"
-    config = with_settings(own, {**changed, "out": str(out)})
-    after = (folder / "demonstrations", folder / needed)
-    return Training(config=study.learned(config), after=tuple(dict.fromkeys(after)))
+    names = (f"{name.rpartition('.')[2]}-{value}" for name, value in changed.items())
+    out = folder / "-".join([variant.method, *names]) / f"seed-{seed}"
+    after = dict.fromkeys((folder / "demonstrations", folder / needed))
+    return Training(config=with_settings(own, {**changed, "out": str(out)}), after=tuple(after))
 
 
-def _check_same(step: Step) -> None:
-    """Refuse a run that was made with other settings under the name of this one."""
+def _check_settings(step: Step) -> None:
+    """Refuse a folder that holds a run with other settings."""
     if not isinstance(step, Training) or not RunDirectory(step.out).config.exists():
         return
-    changed = differences(read_config(RunDirectory(step.out)), step.config)
-    if changed:
+    if changed := differences(read_config(RunDirectory(step.out)), step.config):
         raise InputError(
             f"{step.out} was run with other settings ({', '.join(changed)}); choose another --out "
             "or move it away"

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure from nothing to a picture, a table, and what became of the paper's claims."""
+"""Runs a figure's plan, then writes a picture, a table and the outcome of the paper's claims."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pureward.diagnostics.history import History, against_demonstrations, read_history
-from pureward.distributed.jobs import Ending, Executor, State
+from pureward.diagnostics.history import against_demonstrations, read_history
+from pureward.distributed.jobs import Ending, Executor
 from pureward.distributed.training import Training
 from pureward.errors import InputError, TrainingError
 from pureward.paper.draw import DRAW
-from pureward.paper.figure import Figure
-from pureward.paper.hacking import Watched, draw_watched, watch
-from pureward.paper.numbers import Group, Results, UnmeasuredError
+from pureward.paper.hacking import watch
 from pureward.paper.plan import Plan
+from pureward.paper.results import Episodes, Group, Results, UnmeasuredError
 from pureward.paper.sweep import carry_out
-from pureward.paper.table import judged, write_table
+from pureward.paper.table import claim_rows, write_table
 from pureward.picture import save_figure
 from pureward.runs.directory import RunDirectory, steps_made
-
-_UNDONE: tuple[State, ...] = ("failed", "stopped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,81 +29,70 @@ class Reproduced:
     claims: list[dict[str, str]]
     """Claim, task, rule, outcome and numbers of each."""
     endings: list[Ending]
-    """What became of each step."""
-
-    def ended(self, state: State) -> list[Ending]:
-        """Steps that ended so: failed, stopped for lack of time, blocked by one of those."""
-        return [ending for ending in self.endings if ending.state == state]
+    """How each step ended."""
 
 
 def reproduce(
     plan: Plan, executor: Executor, *, budget_minutes: float = 0.0, device: str = "auto"
 ) -> Reproduced:
-    """Do what is left of a figure's plan, then draw it and hold the paper's claims against it.
+    """Run the unfinished steps of a plan, draw the figure and check the paper's claims.
 
     Args:
         plan: of the figure.
-        executor: who does the steps.
-        budget_minutes: for all steps together; 0 sets no limit.
-        device: for episodes that are played for a picture.
+        executor: starts the steps.
+        budget_minutes: for all steps together; 0 for no limit.
+        device: of the episodes that are rolled out for a picture.
     """
     endings = carry_out(plan, executor, budget_minutes=budget_minutes)
     results = read_results(plan)
     if not results.groups:
-        told = [f"{e.job.out} {e.state}: {e.said}" for e in endings if e.state in _UNDONE]
+        undone = [e for e in endings if e.state in ("failed", "stopped")]
+        reasons = "; ".join(f"{e.job.out} {e.state}: {e.said}" for e in undone)
         raise TrainingError(
-            f"nothing of {plan.figure.name} can be drawn yet ({'; '.join(told)}); "
-            "call again to go on"
+            f"no run of {plan.figure.name} has measured anything yet ({reasons}); call again to "
+            "continue"
         )
-    watched = _watch(plan, device) if plan.figure.picture == "strips" else []
-    results = replace(results, watched={one.task: one.episodes for one in watched})
-    stem = plan.out / _stem(plan)
-    files = _draw(plan.figure, results, watched, stem)
-    write_table(stem, plan.figure, results, _facts(plan, endings))
-    return Reproduced(
-        files=[*files, stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.json")],
-        claims=judged(plan.figure, results),
-        endings=endings,
-    )
+    if plan.figure.picture == "strips":
+        results = replace(results, watched=_watch(plan, device))
+    name = plan.figure.name
+    if plan.tasks != plan.figure.tasks:
+        name = "-".join([name, *plan.tasks])
+    files = _draw(plan, results, name)
+    files += write_table(plan.out / name, plan.figure, results, _facts(plan, endings))
+    return Reproduced(files=files, claims=claim_rows(plan.figure, results), endings=endings)
 
 
 def read_results(plan: Plan) -> Results:
-    """All runs of a plan that have begun, finished or not."""
+    """Return what the runs of a plan have measured, finished or not."""
     groups = []
     for (task, label), paths in plan.runs.items():
-        runs = [_history(plan, task, path) for path in paths if (path / "config.json").exists()]
-        runs = [run for run in runs if run.rows]
+        runs = [read_history(path) for path in paths if (path / "config.json").exists()]
+        # All methods are compared with the same expert, whatever data they learn from.
+        data = plan.out / task / "demonstrations"
+        runs = [against_demonstrations(run, data) for run in runs if run.rows]
         if runs:
             groups.append(Group(task=task, label=label, runs=runs))
     return Results(groups=groups)
 
 
-def _history(plan: Plan, task: str, path: Path) -> History:
-    """A run, measured against the same expert whatever it learned from."""
-    return against_demonstrations(read_history(path), plan.demonstrations(task))
-
-
-def _watch(plan: Plan, device: str) -> list[Watched]:
-    """Episodes of the tasks on which both lines are drawn and a seed of both can be watched."""
-    watched = []
+def _watch(plan: Plan, device: str) -> dict[str, Episodes]:
+    """Episodes of prl's policies, by task, where seeds of both methods can be loaded."""
+    watched = {}
     for task in plan.tasks:
-        prl, purl = (plan.runs.get((task, label), ()) for label in ("prl", "nn-purl"))
-        if prl and purl:
-            watched.append(watch(task, list(zip(prl, purl, strict=True)), device))
-    return [one for one in watched if one is not None]
+        runs = [plan.runs.get((task, label), ()) for label in ("prl", "nn-purl")]
+        if episodes := watch(task, list(zip(*runs, strict=False)), device):
+            watched[task] = episodes
+    return watched
 
 
-def _draw(figure: Figure, results: Results, watched: Sequence[Watched], stem: Path) -> list[Path]:
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
+def _draw(plan: Plan, results: Results, name: str) -> list[Path]:
+    paths = [plan.out / f"{name}.{kind}" for kind in ("png", "pdf")]
     try:
-        if figure.picture == "strips":
-            canvas = draw_watched(watched, results)
-        else:
-            canvas = DRAW[figure.picture](results)
+        canvas = DRAW[plan.figure.picture](results)
     except (UnmeasuredError, InputError) as error:
-        reason = error if isinstance(error, InputError) else f"nobody has measured {error}"
+        reason = error if isinstance(error, InputError) else f"no run has measured {error}"
         print(f"  no picture: {reason}")
-        for path in paths:  # an earlier one would not show what the table tells
+        for path in paths:  # one of an earlier call would not match the table
             path.unlink(missing_ok=True)
         return []
     for path in paths:
@@ -114,29 +100,21 @@ def _draw(figure: Figure, results: Results, watched: Sequence[Watched], stem: Pa
     return paths
 
 
-def _stem(plan: Plan) -> str:
-    """The figure's name, with the tasks where they are not the paper's."""
-    own = plan.tasks == plan.figure.tasks
-    return plan.figure.name if own else "-".join([plan.figure.name, *plan.tasks])
-
-
 def _facts(plan: Plan, endings: Sequence[Ending]) -> dict[str, Any]:
+    """Machines and versions of the runs, and how many have finished."""
     runs = [e for e in endings if isinstance(e.job, Training) and e.job.after]
-    statuses = [RunDirectory(e.job.out).read_status() for e in runs]
-    made = [status["made_with"] for status in statuses if "made_with" in status]
+    versions, unfinished = set(), []
+    for ending in runs:
+        status = RunDirectory(ending.job.out).read_status()
+        if "made_with" in status:
+            versions.add(tuple(status["made_with"].items()))
+        if not ending.well:
+            how = f"{ending.state}: {ending.said}"
+            if status.get("state") == "interrupted" and ending.state != "failed":
+                how = f"stopped at {steps_made(status):,} env steps"
+            unfinished.append(f"{ending.job.out.relative_to(plan.out)} {how}")
     return {
-        "made with": [dict(one) for one in sorted({tuple(facts.items()) for facts in made})],
-        "runs finished": sum(e.well for e in runs),
-        "runs not finished": [
-            f"{e.job.out.relative_to(plan.out)} {_unfinished(e, status)}"
-            for e, status in zip(runs, statuses, strict=True)
-            if not e.well
-        ],
+        "made with": [dict(one) for one in sorted(versions)],
+        "runs finished": len(runs) - len(unfinished),
+        "runs not finished": unfinished,
     }
-
-
-def _unfinished(ending: Ending, status: dict[str, Any]) -> str:
-    """How far a run came; what was said where it never began or failed."""
-    if status.get("state") == "interrupted" and ending.state != "failed":
-        return f"stopped at {steps_made(status):,} env steps"
-    return f"{ending.state}: {ending.said}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does the steps of a plan: within a budget, told line by line, whatever fails on the way."""
+"""Runs the steps of a plan within a time budget and prints a line when each starts and ends."""
 
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,133 +17,117 @@ from pureward.envs import find_device
 from pureward.errors import InputError
 from pureward.paper.plan import Plan
 
-#: Share of a budget that experts may take; what they leave is the runs'.
+#: Share of a budget for experts; runs get what they leave.
 EXPERTS = 0.5
-#: What is kept of a run's turn for its start and its last evaluation: a share, and at most so many
-#: seconds.
+#: Part of a run's turn kept for its start and last evaluation: a share, and the most seconds.
 RESERVE, LONGEST_RESERVE = 0.2, 60.0
 
 
 def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) -> list[Ending]:
-    """Do what is left of a plan; returns what became of each step.
+    """Run the unfinished steps of a plan and return how each step ended.
 
     Args:
         plan: of a figure.
-        executor: who does the steps.
-        budget_minutes: for everything together; 0 sets no limit. Runs that are stopped by it can
-            be resumed, and have measured what they have.
+        executor: starts the steps.
+        budget_minutes: for all steps together, 0 for no limit; runs that it stops can be resumed.
     """
     check_budget(budget_minutes)
     left = [step for step in plan.steps if not step.finished()]
-    trained = [bool(step.after) for step in left if isinstance(step, Training)]
     budget = None
     if budget_minutes:
-        budget = Budget(
-            60.0 * budget_minutes,
-            experts=trained.count(False),
-            runs=trained.count(True),
-            at_once=executor.at_once,
+        experts, runs = (
+            [s.out for s in left if isinstance(s, Training) and bool(s.after) == learned]
+            for learned in (False, True)
         )
-    return work_off(plan.steps, executor, _Told(plan.out, len(left), budget))
+        seconds = 60.0 * budget_minutes
+        budget = Budget(seconds, experts=experts, runs=runs, at_once=executor.at_once)
+    return work_off(plan.steps, executor, _Printer(plan.out, len(left), budget))
 
 
 def check_budget(minutes: float) -> None:
-    """Refuse what is no time for a plan."""
+    """Raise InputError unless a budget is finite and not negative."""
     if not 0 <= minutes < math.inf:
         raise InputError(f"budget must be a number of minutes, got {minutes}; 0 sets none")
 
 
 def local_executor(device: str, at_once: int = 0) -> LocalProcesses:
-    """Processes of this machine: one a GPU, or one a core where there is none.
+    """Return an executor that starts processes on this machine.
 
     Args:
         device: of the runs.
-        at_once: processes that share a GPU, or the cores; 0 is one a GPU, or one a core.
+        at_once: processes per GPU, or on all cores; 0 for one per GPU, or one per core.
     """
     if at_once < 0:
         raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
     cores = len(os.sched_getaffinity(0))
     if find_device(device).type == "cpu":
         places: Sequence[str | None] = (None,) * (at_once or cores)
-    elif ":" in device:  # a GPU that was named keeps its number
+    elif ":" in device:  # the user named one GPU
         places = (None,) * (at_once or 1)
     else:
-        places = [gpu for _ in range(at_once or 1) for gpu in visible_gpus()]
+        named = os.environ.get("CUDA_VISIBLE_DEVICES")
+        gpus = named.split(",") if named else map(str, range(torch.cuda.device_count()))
+        places = [*gpus] * (at_once or 1)
     return LocalProcesses(places=places, threads=max(1, cores // len(places)))
 
 
-def visible_gpus() -> list[str]:
-    """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return named.split(",") if named else [str(n) for n in range(torch.cuda.device_count())]
-
-
 class Budget:
-    """Time for a plan, dealt out evenly: runs that are to be compared get the same."""
+    """Divides the time for a plan evenly, so that runs that are compared get the same time.
+
+    Args:
+        seconds: for all steps.
+        experts: folders of the experts left to train.
+        runs: folders of the other runs left to train.
+        at_once: number of jobs that run in parallel.
+        now: the clock, which starts with the budget.
+    """
 
     def __init__(
         self,
         seconds: float,
         *,
-        experts: int,
-        runs: int,
+        experts: Iterable[Path],
+        runs: Iterable[Path],
         at_once: int,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin to count.
-
-        Args:
-            seconds: for everything.
-            experts: how many are left to train.
-            runs: how many are left, experts not counted.
-            at_once: how many of them are at work beside each other.
-            now: the clock.
-        """
-        self.at_once = at_once
-        self._now = now
+        self.at_once, self._now = at_once, now
+        self._experts, self._runs = set(experts), set(runs)
         self._experts_end, self._end = now() + EXPERTS * seconds, now() + seconds
-        self._experts, self._runs = _Turns(experts), _Turns(runs)
         self._share = math.inf
 
     def for_expert(self, out: Path) -> float:
-        """Seconds of an expert that begins now."""
-        return self._experts.next(out, self._experts_end - self._now(), self.at_once)
-
-    def over(self) -> bool:
-        """Whether nothing is left."""
-        return self._now() >= self._end
+        """Return the seconds for an expert that starts now."""
+        return self._turn(out, self._experts, self._experts_end)
 
     def for_run(self, out: Path) -> float:
-        """Seconds of a run that begins now: what the first was given, or less if time ran short."""
-        turn = self._runs.next(out, self._end - self._now(), self.at_once)
+        """Return the seconds for a run that starts now: as the first got, or what is left."""
+        turn = self._turn(out, self._runs, self._end)
         if math.isinf(self._share):
             self._share = turn - min(RESERVE * turn, LONGEST_RESERVE)
         return min(self._share, turn)
 
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self._now() >= self._end
 
-class _Turns:
-    """Equal turns of the time that is left; who begins once more has no second one."""
-
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._begun: set[Path] = set()
-
-    def next(self, out: Path, seconds: float, at_once: int) -> float:
-        """Seconds for a job, if those that have not begun share what is left with it."""
-        waiting = self._jobs - len(self._begun - {out})
-        self._begun.add(out)
-        return seconds / max(1, math.ceil(waiting / at_once))
+    def _turn(self, out: Path, waiting: set[Path], end: float) -> float:
+        """Seconds for a job if it shares the time until `end` with those that wait."""
+        rounds = math.ceil(len(waiting | {out}) / self.at_once)
+        waiting.discard(out)
+        return (end - self._now()) / rounds
 
 
 @dataclass
-class _Told:
-    """A line at the beginning and at the end of each step."""
+class _Printer:
+    """A watcher that prints a line when a step starts and when it ends."""
 
     out: Path
     total: int
     budget: Budget | None
-    begun: dict[Path, float] = field(default_factory=dict)
+    started: dict[Path, float] = field(default_factory=dict)
     elsewhere: set[Path] = field(default_factory=set)
+    """Steps that another process works on."""
     ended: int = 0
 
     def begin(self, job: Job) -> Job | None:
@@ -153,8 +137,8 @@ class _Told:
             if seconds < 1.0:
                 return None
             job = job.within(seconds)
-        self.begun[job.out] = time.monotonic()
-        print(f"  begin {self._name(job)}", flush=True)
+        self.started[job.out] = time.monotonic()
+        self._print(job, "started")
         return job
 
     def look(self, job: Job) -> None:
@@ -163,25 +147,25 @@ class _Told:
     def put_off(self, job: Job, room: int) -> None:
         if self.budget is not None:
             self.budget.at_once = room
-        print(f"  {self._name(job)} found no memory and waits; fewer run at once now", flush=True)
+        self._print(job, "is out of memory and waits; fewer steps run in parallel from now on")
 
     def wait_for(self, job: Job) -> bool:
         if job.out not in self.elsewhere:
             self.elsewhere.add(job.out)
-            print(f"  {self._name(job)} is left to another process that is at it", flush=True)
+            self._print(job, "is in use by another process; waiting for it")
         return self.budget is None or not self.budget.over()
 
     def end(self, ending: Ending) -> None:
-        done_elsewhere = ending.state == "found" and ending.job.out in self.elsewhere
-        if ending.state in ("found", "blocked") and not done_elsewhere:
-            return  # nothing was done
+        out = ending.job.out
+        if ending.state == "blocked" or (ending.state == "found" and out not in self.elsewhere):
+            return
         self.ended += 1
-        took = ""
-        if ending.job.out in self.begun:
-            took = f" after {time.monotonic() - self.begun[ending.job.out]:.0f} s"
-        said = "" if ending.well else f": {ending.said}"
-        name = self._name(ending.job)
-        print(f"  [{self.ended}/{self.total}] {name} {ending.state}{took}{said}", flush=True)
+        text = ending.state
+        if out in self.started:
+            text += f" after {time.monotonic() - self.started[out]:.0f} s"
+        if not ending.well:
+            text += f": {ending.said}"
+        self._print(ending.job, text, f"[{self.ended}/{self.total}] ")
 
-    def _name(self, job: Job) -> str:
-        return str(job.out.relative_to(self.out))
+    def _print(self, job: Job, text: str, prefix: str = "") -> None:
+        print(f"  {prefix}{job.out.relative_to(self.out)} {text}", flush=True)

@@ -1,4 +1,4 @@
-"""Tables, claims and pictures of runs whose numbers were written by hand."""
+"""Tables, claims and pictures of runs with known numbers."""
 
 import json
 from dataclasses import replace
@@ -8,35 +8,40 @@ import numpy as np
 import pytest
 
 from pureward.diagnostics.history import read_history
+from pureward.diagnostics.strip import Strip
 from pureward.paper.draw import DRAW
-from pureward.paper.figure import Claim, Rule
 from pureward.paper.figures import FIGURES
-from pureward.paper.numbers import Episodes, Group, Results, UnmeasuredError
+from pureward.paper.results import Episodes, Group, Results, UnmeasuredError
 from pureward.paper.rules import (
+    Rule,
     ahead,
-    calls,
     deluded,
     errs,
     fails,
     falls,
+    faster,
+    keeps_demonstrations,
     least_error,
     less_deluded,
+    mean_is,
     most_return,
     near_expert,
     overfits,
+    recognises_failures,
     rises_to_prior,
-    takes,
 )
-from pureward.paper.table import judged, rows, write_table
+from pureward.paper.table import claim_rows, line_rows, write_table
 from pureward.picture import save_figure
 from synthetic import course, write_card, write_run
+
+STRIP = Strip(title="", frames=np.zeros((8, 1, 4, 4, 3), dtype=np.uint8), panels=[])
 
 
 @pytest.fixture
 def lines(tmp_path):
-    """Results of lines on lift: final returns by label, one a seed; expert 90, failures 10.
+    """Makes results on lift from the final returns of each label; expert 90, failures 10.
 
-    `probe`, `train` and `evaluated` add metrics to a label's lines of that kind.
+    `probe`, `train` and `evaluated` add metrics to a label's rows of that kind.
     """
     data = write_card(tmp_path / "data", train=90.0, failure=10.0)
     number = count()
@@ -58,20 +63,20 @@ def lines(tmp_path):
         if watched is None:
             return Results(groups=groups)
         paid = {name: np.array(returns) for name, returns in watched.items()}
-        seen = Episodes(returns=paid, seeds=["seed-3"], planned=5)
+        seen = Episodes(strip=STRIP, returns=paid, seeds=["seed-3"], planned=5)
         return Results(groups=groups, watched={"lift": seen})
 
     return made
 
 
 def outcome(rule: Rule, results: Results) -> str:
-    return Claim("", ("lift",), rule).judge(results, "lift").outcome
+    return rule.apply(results, "lift")[0]
 
 
-def test_the_table_of_two_seeds(lines, tmp_path):
+def test_table_of_two_seeds(lines, tmp_path):
     # Evaluations at 200, 400 … 1000 rise on a line; the last quarter has those at 800 and 1000.
     results = lines({"gail": [100.0, 60.0]})
-    (row,) = rows(results, tmp_path)
+    (row,) = line_rows(results, tmp_path)
     assert row["return"]["each"] == pytest.approx([90.0, 54.0])
     assert row["return"]["mean"] == pytest.approx(72.0)
     assert row["return"]["ci95"] == pytest.approx(12.7062 * 18, rel=1e-4)  # t · s / √2, s = 36/√2
@@ -90,49 +95,49 @@ def test_the_table_of_two_seeds(lines, tmp_path):
     assert json.loads((tmp_path / "t.json").read_text())["lines"] == [row]
 
 
-def test_the_area_is_over_the_steps_that_all_runs_share(lines, tmp_path):
+def test_area_covers_the_steps_of_all_runs(lines, tmp_path):
     results = lines({"gail": [100.0]})
     short = lines({"pugail": [100.0]}).groups[0]
     short.runs[0].rows[:] = [row for row in short.runs[0].rows if row["step"] <= 600]
     both = Results(groups=[*results.groups, short])
     assert both.span("lift") == (200.0, 600.0)
-    assert [row["area"]["mean"] for row in rows(both, tmp_path)] == pytest.approx([40.0, 40.0])
+    assert [row["area"]["mean"] for row in line_rows(both, tmp_path)] == pytest.approx([40.0, 40.0])
 
 
-def test_a_line_that_failed_does_not_shorten_the_others(lines, tmp_path):
+def test_failed_line_does_not_shorten_the_span(lines, tmp_path):
     ended, failed = (lines({label: [100.0]}).groups[0] for label in ("gail", "pugail"))
     failed.runs[0].rows[:] = [row for row in failed.runs[0].rows if row["step"] <= 600]
     for group in (ended, failed):
         group.runs[0].config["env_steps"] = 1000
     both = Results(groups=[ended, failed])
     assert both.span("lift") == (200.0, 1000.0)
-    first, second = rows(both, tmp_path)
+    first, second = line_rows(both, tmp_path)
     assert first["area"]["mean"] == pytest.approx(60.0)
     assert second["area"] is None
     assert second["return"]["mean"] == pytest.approx(60.0)  # at 600, the only late one
-    (claim, *_) = judged(FIGURES["overfitting"], both)
+    (claim, *_) = claim_rows(FIGURES["overfitting"], both)
     assert claim["numbers"].endswith("; pugail had come 60% of its way")
 
 
 APART = {"gail": [40.0, 42.0, 41.0], "nn-pugail": [80.0, 82.0, 81.0]}
 
 
-@pytest.mark.parametrize("of", ["return", "area"])
-def test_who_is_ahead(lines, of):
-    assert outcome(ahead("nn-pugail", "gail", of=of), lines(APART)) == "holds"
-    assert outcome(ahead("gail", "nn-pugail", of=of), lines(APART)) == "does not hold"
+@pytest.mark.parametrize("rule", [ahead, faster])
+def test_comparison_of_two_lines(lines, rule):
+    assert outcome(rule("nn-pugail", "gail"), lines(APART)) == "holds"
+    assert outcome(rule("gail", "nn-pugail"), lines(APART)) == "does not hold"
     wide = {"gail": [40.0, 90.0], "nn-pugail": [60.0, 85.0]}
-    assert outcome(ahead("nn-pugail", "gail", of=of), lines(wide)) == "too close to call"
+    assert outcome(rule("nn-pugail", "gail"), lines(wide)) == "too close to call"
     single = {"gail": [40.0], "nn-pugail": [60.0]}
-    assert outcome(ahead("nn-pugail", "gail", of=of), lines(single)) == "not measured"
+    assert outcome(rule("nn-pugail", "gail"), lines(single)) == "not measured"
     uneven = {"gail": [40.0, 41.0, 42.0], "nn-pugail": [80.0]}
-    assert outcome(ahead("nn-pugail", "gail", of=of), lines(uneven)) == "not measured"
-    assert outcome(ahead("nn-pugail", "prl", of=of), lines(APART)) == "not measured"
+    assert outcome(rule("nn-pugail", "gail"), lines(uneven)) == "not measured"
+    assert outcome(rule("nn-pugail", "prl"), lines(APART)) == "not measured"
     same = {"gail": [40.0, 40.0], "nn-pugail": [60.0, 60.0]}
-    assert outcome(ahead("nn-pugail", "gail", of=of), lines(same)) == "holds"
+    assert outcome(rule("nn-pugail", "gail"), lines(same)) == "holds"
 
 
-def test_how_far_from_failures_to_the_expert(lines):
+def test_returns_scaled_between_failures_and_expert(lines):
     # The last quarter is 0.9 of the final return: 80 of the way's 80 steps is 74 / 0.9.
     assert outcome(near_expert("gail"), lines({"gail": [83.0]})) == "holds"
     assert outcome(near_expert("gail"), lines({"gail": [81.0]})) == "does not hold"
@@ -140,7 +145,7 @@ def test_how_far_from_failures_to_the_expert(lines):
     assert outcome(fails("gail"), lines({"gail": [29.0]})) == "does not hold"  # 26.1: 20.1%
 
 
-def test_a_fall_is_one_of_a_fifth(lines):
+def test_falls_needs_a_drop_of_a_fifth(lines):
     results = lines({"pnrl": [50.0]})
     assert outcome(falls("pnrl"), results) == "does not hold"
     rows_of = results.groups[0].runs[0].rows
@@ -148,7 +153,7 @@ def test_a_fall_is_one_of_a_fifth(lines):
     assert outcome(falls("pnrl"), results) == "holds"
 
 
-def test_seeds_that_are_best_at_other_times_do_not_fall_together(lines):
+def test_peak_is_that_of_the_mean_curve(lines):
     results = lines({"pnrl": [50.0, 50.0]})  # 10, 20 … 50 at 200, 400 … 1000; 45 in the end
     for run, early in zip(results.groups[0].runs, (0, 2), strict=True):
         [row for row in run.rows if row["kind"] == "eval"][early]["return"] = 70.0
@@ -162,13 +167,13 @@ LOW, MIDDLE, HIGH = SWEEP = tuple(f"nn-purl, η {eta}" for eta in ("0.1", "0.5",
 
 @pytest.fixture
 def swept(lines):
-    """A sweep of three, by the values of its seeds, as the return or as the size of the error."""
+    """Makes a sweep of three lines from values per seed: returns, or 100 minus the error."""
 
     def made(rule, low: list[float], middle: list[float], high: list[float]) -> Results:
         values = dict(zip(SWEEP, (low, middle, high), strict=True))
         results = lines(values)
         if rule is least_error:
-            # The larger the value the smaller the error, to either side.
+            # A larger value is a smaller error, of either sign.
             for label, group in zip(SWEEP, results.groups, strict=True):
                 for value, run in zip(values[label], group.runs, strict=True):
                     sign = -1 if value % 2 else 1
@@ -180,50 +185,51 @@ def swept(lines):
 
 
 @pytest.mark.parametrize("rule", [most_return, least_error])
-def test_the_best_of_a_sweep_is_ahead_of_each_other_line(swept, rule):
+def test_best_of_a_sweep_is_ahead_of_every_other_line(swept, rule):
     apart = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0, 41.0])
     assert outcome(rule(MIDDLE, SWEEP), apart) == "holds"
     assert outcome(rule(LOW, SWEEP), apart) == "does not hold"
     assert outcome(rule(HIGH, SWEEP), apart) == "does not hold"
-    assert rule(HIGH, SWEEP).ask(apart, "lift").told.endswith(f"; better: {MIDDLE}")
+    assert rule(HIGH, SWEEP).apply(apart, "lift")[1].endswith(f"; better: {MIDDLE}")
 
 
 @pytest.mark.parametrize("rule", [most_return, least_error])
 @pytest.mark.parametrize("middle", [[80.0, 83.0], [60.0, 61.0]])
-def test_one_rival_that_is_near_makes_a_sweep_too_close_to_call(swept, rule, middle):
+def test_sweep_is_too_close_to_call_if_one_line_is_close(swept, rule, middle):
     near = swept(rule, [20.0, 23.0], middle, [40.0, 85.0])
-    finding = rule(MIDDLE, SWEEP).ask(near, "lift")
-    assert finding.outcome == "too close to call"
-    assert finding.told.endswith(f"; too near to it: {HIGH}")
+    found, numbers = rule(MIDDLE, SWEEP).apply(near, "lift")
+    assert found == "too close to call"
+    assert numbers.endswith(f"; too near to it: {HIGH}")
 
 
 @pytest.mark.parametrize("rule", [most_return, least_error])
-def test_the_best_of_a_sweep_needs_all_of_it_and_two_seeds(swept, rule):
+def test_best_of_a_sweep_needs_all_lines_with_two_seeds(swept, rule):
     one = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0])
-    finding = rule(MIDDLE, SWEEP).ask(one, "lift")
-    assert finding.outcome == "not measured"
-    assert finding.told.endswith("; it takes two seeds of each")
+    found, numbers = rule(MIDDLE, SWEEP).apply(one, "lift")
+    assert found == "not measured"
+    assert numbers.endswith("; it takes two seeds of each")
     two = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0, 41.0])
     assert outcome(rule(MIDDLE, (*SWEEP, "prl")), two) == "not measured"
 
 
-def test_the_sign_of_an_error_takes_seeds(lines):
+def test_sign_of_an_error_needs_two_seeds(lines):
     error = {"prl": {"reward_error": 30.0}}
-    assert outcome(errs("prl", 1), lines({"prl": [50.0, 50.0]}, evaluated=error)) == "holds"
-    assert outcome(errs("prl", -1), lines({"prl": [5.0, 5.0]}, evaluated=error)) == "does not hold"
-    assert outcome(errs("prl", 1), lines({"prl": [50.0]}, evaluated=error)) == "not measured"
+    two, one = (lines({"prl": finals}, evaluated=error) for finals in ([50.0, 50.0], [50.0]))
+    assert outcome(errs("prl", side="above"), two) == "holds"
+    assert outcome(errs("prl", side="below"), two) == "does not hold"
+    assert outcome(errs("prl", side="above"), one) == "not measured"
 
 
-def test_what_a_discriminator_says(lines):
+def test_rules_on_discriminator_outputs(lines):
     shares = {"train": 1.0, "held_out": 0.7, "failure": 0.05, "replay": 0.5}
     probe = {f"success/{name}": share for name, share in shares.items()}
     probe |= {"mean/held_out": 0.6, "mean/failure": 0.2}
     results = lines({"gail": [50.0]}, probe={"gail": probe}, train={"gail": {"prior": 0.5}})
     assert outcome(overfits("gail"), results) == "holds"
-    assert outcome(calls("gail", ("failure",), high=0.1), results) == "holds"
-    assert outcome(calls("gail", ("train", "held_out"), low=0.9), results) == "does not hold"
-    assert outcome(takes("gail", expert=True, failure=False), results) == "holds"
-    assert outcome(takes("gail", expert=False, failure=False), results) == "does not hold"
+    assert outcome(recognises_failures("gail"), results) == "holds"
+    assert outcome(keeps_demonstrations("gail"), results) == "does not hold"
+    assert outcome(mean_is("gail", expert="above", failure="below"), results) == "holds"
+    assert outcome(mean_is("gail", expert="below", failure="below"), results) == "does not hold"
     assert outcome(rises_to_prior("gail"), results) == "does not hold"  # it never rose
     first = next(row for row in results.groups[0].runs[0].rows if row["kind"] == "probe")
     first["success/replay"] = 0.1
@@ -234,9 +240,7 @@ def test_what_a_discriminator_says(lines):
     ("train", "held_out", "found"),
     [(0.81, 0.6, "holds"), (0.79, 0.1, "does not hold"), (1.0, 0.81, "does not hold")],
 )
-def test_overfitting_takes_trained_ones_that_pass_and_held_out_ones_that_do_not(
-    lines, train, held_out, found
-):
+def test_overfitting_needs_high_train_and_low_held_out_shares(lines, train, held_out, found):
     probe = {"success/train": train, "success/held_out": held_out}
     assert outcome(overfits("gail"), lines({"gail": [50.0]}, probe={"gail": probe})) == found
 
@@ -251,7 +255,7 @@ def test_overfitting_takes_trained_ones_that_pass_and_held_out_ones_that_do_not(
         (0.1, 0.64, "holds"),
     ],
 )
-def test_a_share_rises_to_the_prior_or_past_it(lines, early, late, found):
+def test_share_must_rise_and_end_near_the_prior(lines, early, late, found):
     probe = {"nn-pugail": {"success/replay": late}}
     results = lines({"nn-pugail": [50.0]}, probe=probe, train={"nn-pugail": {"prior": 0.5}})
     first = next(row for row in results.groups[0].runs[0].rows if row["kind"] == "probe")
@@ -259,48 +263,48 @@ def test_a_share_rises_to_the_prior_or_past_it(lines, early, late, found):
     assert outcome(rises_to_prior("nn-pugail"), results) == found
 
 
-def test_an_error_that_differs_between_seeds_has_no_sign(lines):
+def test_error_with_an_interval_around_zero_has_no_sign(lines):
     """Seeds of −1 and 3: a mean of 1 ± 12.7062·2."""
     results = lines({"prl": [50.0, 50.0]})
     for run, error in zip(results.groups[0].runs, (-1.0, 3.0), strict=True):
         for row in run.rows:
             row["reward_error"] = error
-    finding = errs("prl", 1).ask(results, "lift")
-    assert (finding.outcome, finding.told) == ("too close to call", "prl 1.0 ± 25.4")
+    finding = errs("prl", side="above").apply(results, "lift")
+    assert finding == ("too close to call", "prl 1.0 ± 25.4")
 
 
-def test_one_line_that_is_far_from_the_expert_spoils_the_claim_of_all(lines):
+def test_every_line_must_be_near_the_expert(lines):
     results = lines({"gail": [83.0], "pugail": [81.0]})
     assert outcome(near_expert("gail", "pugail"), results) == "does not hold"
 
 
-def test_failures_that_pass_are_told_from_failures_that_do_not(lines):
+def test_mean_of_failures_counts(lines):
     probe = {"mean/held_out": 0.6, "mean/failure": 0.6}
     results = lines({"gail": [50.0]}, probe={"gail": probe})
-    assert outcome(takes("gail", expert=True, failure=True), results) == "holds"
-    assert outcome(takes("gail", expert=True, failure=False), results) == "does not hold"
+    assert outcome(mean_is("gail", expert="above", failure="above"), results) == "holds"
+    assert outcome(mean_is("gail", expert="above", failure="below"), results) == "does not hold"
 
 
-def test_the_difference_of_two_lines_by_hand(lines):
+def test_welch_interval_by_hand(lines):
     """Late returns 36 and 81 against 54 and 76.5: 6.75 apart.
 
     Welch: variances of the means 506.25 and 126.5625, so a standard error of 25.1558 and
     632.8125²/(506.25² + 126.5625²) = 1.47059 degrees of freedom, of which t is 6.1881.
     """
-    finding = ahead("nn-pugail", "gail").ask(
+    _, numbers = ahead("nn-pugail", "gail").apply(
         lines({"gail": [40.0, 90.0], "nn-pugail": [60.0, 85.0]}), "lift"
     )
-    assert finding.told.endswith("; the difference lies between -148.9 and 162.4")
+    assert numbers.endswith("; the difference lies between -148.9 and 162.4")
 
 
-def test_a_delusion_is_one_of_a_fifth_of_the_experts_return(lines):
+def test_delusion_needs_a_fifth_of_the_experts_return(lines):
     finals = {"prl": [30.0], "nn-purl": [60.0]}  # the expert's is 90
     for promised, found in ((47.9, "does not hold"), (48.1, "holds")):
         paid = {"true": [20.0, 40.0], "prl": [promised] * 2, "nn-purl": [30.0, 30.0]}
         assert outcome(deluded(), lines(finals, watched=paid)) == found
 
 
-def test_delusion_on_watched_episodes(lines):
+def test_delusion_on_episodes(lines):
     finals = {"prl": [30.0], "nn-purl": [60.0]}
     paid = {"true": [30.0, 40.0], "prl": [80.0, 90.0], "nn-purl": [35.0, 35.0]}
     assert outcome(deluded(), lines(finals, watched=paid)) == "holds"
@@ -309,33 +313,33 @@ def test_delusion_on_watched_episodes(lines):
     assert outcome(deluded(), lines(finals, watched=honest)) == "does not hold"
     assert outcome(less_deluded(), lines(finals, watched=honest)) == "does not hold"
     for rule in (deluded(), less_deluded()):
-        finding = rule.ask(lines(finals, watched=paid), "lift")
-        assert finding.told.endswith(" over 2 episodes of 1 of 5 seeds (seed-3)")
+        _, numbers = rule.apply(lines(finals, watched=paid), "lift")
+        assert numbers.endswith(" over 2 episodes of 1 of 5 seeds (seed-3)")
 
 
-def test_watched_episodes_of_several_seeds_are_told_one_by_one():
+def test_episodes_of_several_seeds_are_listed_by_seed():
     paid = {"true": [10.0, 20.0, 90.0, 80.0], "prl": [60.0, 50.0, 40.0, 30.0]}
     seen = Episodes(
+        strip=STRIP,
         returns={name: np.array(values) for name, values in paid.items()},
         seeds=["seed-3", "seed-4"],
         planned=2,
     )
-    assert seen.told() == (
+    assert str(seen) == (
         "4 episodes of seed-3, seed-4 [seed-3 true 15.0, prl 55.0; seed-4 true 85.0, prl 35.0]"
     )
 
 
-def test_what_watched_episodes_lack_is_told(lines):
-    claim = Claim("", ("lift",), deluded())
-    bare = claim.judge(lines({"prl": [30.0], "nn-purl": [60.0]}), "lift")
-    assert bare.outcome == "not measured"
-    assert "no seed has the `reward/` of prl and of nn-purl and the `snapshots/`" in bare.told
-    alone = claim.judge(lines({"prl": [30.0]}), "lift")
-    assert (alone.outcome, alone.told) == ("not measured", "nobody has measured nn-purl on lift")
+def test_missing_episodes_are_named(lines):
+    found, numbers = deluded().apply(lines({"prl": [30.0], "nn-purl": [60.0]}), "lift")
+    assert found == "not measured"
+    assert "no seed has the `reward/` of prl and of nn-purl and the `snapshots/`" in numbers
+    alone = deluded().apply(lines({"prl": [30.0]}), "lift")
+    assert alone == ("not measured", "nobody has measured nn-purl on lift")
 
 
-@pytest.mark.parametrize("name", [name for name, f in FIGURES.items() if f.picture in DRAW])
-def test_every_figure_is_drawn_and_judged(name, lines, tmp_path):
+@pytest.mark.parametrize("name", [name for name, f in FIGURES.items() if f.picture != "strips"])
+def test_every_figure_is_drawn_and_its_claims_checked(name, lines, tmp_path):
     figure = FIGURES[name]
     labels = [variant.label for variant in figure.variants]
     finals = {label: [20.0 + 9 * n, 25.0 + 9 * n, 22.0] for n, label in enumerate(labels)}
@@ -354,7 +358,7 @@ def test_every_figure_is_drawn_and_judged(name, lines, tmp_path):
         assert (tmp_path / f"{name}.{kind}").stat().st_size > 5_000
     drawn = [y for axis in canvas.axes for line in axis.lines for y in line.get_ydata()]
     assert max(drawn) >= 90.0 or figure.picture == "success"  # the expert's line
-    found = judged(figure, results)
+    found = claim_rows(figure, results)
     assert len(found) == len(figure.claims_for("lift")) > 0
     assert "not measured" not in {row["outcome"] for row in found}
 
@@ -366,11 +370,11 @@ def bounds(axis) -> list[float]:
 
 @pytest.fixture
 def no_scene(monkeypatch):
-    """Pictures of the gap without a simulator."""
+    """Draw the gap without a simulator."""
     monkeypatch.setattr("pureward.paper.draw._scene", lambda *_: np.zeros((2, 2, 3)))
 
 
-def test_panels_of_the_gap_have_one_scale_that_holds_both(lines, no_scene):
+def test_gap_panels_share_one_scale(lines, no_scene):
     canvas = DRAW["gap"](lines({"gail": [300.0], "prl": [-50.0]}))
     low, high = canvas.axes[2:]
     assert low.get_ylim() == high.get_ylim()
@@ -380,13 +384,13 @@ def test_panels_of_the_gap_have_one_scale_that_holds_both(lines, no_scene):
     assert bounds(high) == [-50.0, 90.0]
 
 
-def test_the_gap_has_no_panel_of_methods_that_were_not_run(lines, no_scene):
+def test_gap_has_no_panel_for_data_without_runs(lines, no_scene):
     canvas = DRAW["gap"](lines({"prl": [50.0], "nn-purl": [70.0]}))
     assert [axis.get_title() for axis in canvas.axes[2:]] == ["lift: from annotations"]
     assert canvas.axes[2].get_ylabel() == "true return, greedy"
 
 
-def test_a_gap_without_any_return_is_not_drawn(lines, no_scene):
+def test_gap_without_returns_is_not_drawn(lines, no_scene):
     results = lines({"gail": [1.0], "prl": [1.0]}, train={"gail": {"risk": 1.0}})
     for group in results.groups:
         group.runs[0].rows[:] = [row for row in group.runs[0].rows if row["kind"] == "train"]
@@ -395,7 +399,7 @@ def test_a_gap_without_any_return_is_not_drawn(lines, no_scene):
 
 
 @pytest.mark.parametrize("picture", ["prior", "error"])
-def test_the_expert_beside_a_sweep_is_named_and_one_seed_has_no_interval(lines, picture):
+def test_sweep_names_the_expert_and_one_seed_has_no_interval(lines, picture):
     results = lines({"nn-purl, η 0.1": [60.0], "nn-purl, η 0.5": [50.0, 40.0]})
     policy = DRAW[picture](results).axes[1]
     assert [text.get_text() for text in policy.get_legend().get_texts()] == ["best annotated"]
@@ -404,7 +408,7 @@ def test_the_expert_beside_a_sweep_is_named_and_one_seed_has_no_interval(lines, 
     assert np.ptp(two[:, 1]) > 0
 
 
-def test_a_sweep_that_has_measured_nothing_is_drawn_empty(lines):
+def test_sweep_without_measurements_is_drawn_empty(lines):
     results = lines({"nn-pugail, η 0.1": [60.0]}, train={"nn-pugail, η 0.1": {"risk": 1.0}})
     run = results.groups[0].runs[0]
     run.rows[:] = [row for row in run.rows if row["kind"] == "train"]
@@ -413,7 +417,7 @@ def test_a_sweep_that_has_measured_nothing_is_drawn_empty(lines):
         assert DRAW[picture](bare).axes[1].get_legend() is None
 
 
-def test_points_stand_at_means_with_their_intervals(lines):
+def test_points_are_means_with_intervals(lines):
     results = lines({"nn-pugail, η 0.1": [100.0, 60.0], "nn-pugail, η 0.5": [50.0, 50.0]})
     policy = DRAW["prior"](results).axes[1]
     container = policy.containers[0]
