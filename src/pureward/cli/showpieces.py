@@ -60,7 +60,7 @@ def reproduce(
         at_once: runs that share a GPU, or the cores; by default one a GPU, or one a core.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
     """
-    from pureward.paper.estimate import estimate, told
+    from pureward.paper.estimate import dry_run as describe
     from pureward.paper.figures import find_figure
     from pureward.paper.plan import make_plan
     from pureward.paper.reproduce import reproduce as run
@@ -74,16 +74,16 @@ def reproduce(
     )
     executor = local_executor(device, at_once)
     if dry_run:
-        print(told(plan, estimate(plan, device), executor.at_once, device))
+        print(describe(plan, executor.at_once, device))
         return
     done = run(plan, executor, budget_minutes=budget, device=device)
     for row in done.claims:
         print(f"{row['outcome']}: {row['claim']} [{row['task']}: {row['numbers']}]")
     print("\n".join(f"  {path}" for path in done.files))
-    waiting = len(done.ended("stopped")) + len(done.ended("blocked"))
+    waiting = [one for one in done.endings if one.state in ("stopped", "blocked")]
     if waiting:
-        print(f"{waiting} steps were out of time or wait for others; call again to go on")
-    failed = done.ended("failed")
+        print(f"{len(waiting)} steps were out of time or wait for others; call again to go on")
+    failed = [one for one in done.endings if one.state == "failed"]
     if failed:
         told = "; ".join(f"{one.job.out}: {one.said}" for one in failed)
         raise TrainingError(f"{len(failed)} steps failed ({told}); log.txt there tells more")
