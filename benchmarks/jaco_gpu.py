@@ -23,7 +23,6 @@ import pureward
 import pureward.envs
 from pureward.envs.sim.engine import SAVED, save_state
 from pureward.envs.sim.mujoco_warp import WarpEngine
-from pureward.envs.tasks.scripted import Scripted
 from simulation_gpu import milliseconds, synchronize, versions
 
 TASK = "lift"
@@ -79,7 +78,7 @@ def grasping(worlds: int, device: str, toy: bool, **options: Any) -> pureward.Ba
     """Worlds in which the script holds the banana."""
     env = make(worlds, device, **options)
     env.reset()
-    script = Scripted(TASK, env.engine.state)
+    script = env.script()
     for _ in range(2 if toy else GRASPED):
         env.step(script())
     return env
@@ -130,7 +129,7 @@ def loads(worlds: int, device: str, toy: bool) -> dict:
     """The most contacts and constraints over an episode of picking up and shaking."""
     env = make(worlds, device)
     env.reset()
-    script = Scripted(TASK, env.engine.state)
+    script = env.script()
     contacts = torch.zeros((), device=env.device)
     constraints = torch.zeros((), device=env.device)
     iterations = torch.zeros((), device=env.device)
@@ -164,7 +163,7 @@ def agreement(worlds: int, device: str, iterations: int) -> dict:
         limits=limits,
         device=torch.device(device),
     )
-    script, generator = Scripted("stack", env.engine.state), torch.Generator().manual_seed(0)
+    script, generator = env.script(), torch.Generator().manual_seed(0)
     noise = torch.zeros(worlds, env.action_size)
     errors, most = [], 0
     for index in range(COMPARED[-1] + 1):

@@ -21,7 +21,6 @@ import torch
 from dm_control import suite
 
 import pureward
-from pureward.envs.tasks.scripted import Scripted
 
 WORLDS, STEPS, ROUNDS = 256, 25, 7
 REQUIRED = 1.8
@@ -50,7 +49,7 @@ def our_rate(env: pureward.BatchEnv) -> float:
 def script_rate(env: pureward.BatchEnv) -> float:
     """Physics, observation and reward while the hand closes, lifts and holds."""
     env.reset()
-    script, spent, counted = Scripted("lift", env.engine.state), 0.0, range(40, 100)
+    script, spent, counted = env.script(), 0.0, range(40, 100)
     for index in range(counted.stop):
         action = script()
         began = time.process_time()

@@ -17,6 +17,10 @@ import hypothesis
 import pytest
 import torch
 
+# Triton reads it when it is first imported: without a GPU its kernels run in the interpreter.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
 from pureward.envs.tasks import TASKS
 
 # The same examples every time, and no deadline: a busy machine may take a second for any of them.

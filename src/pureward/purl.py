@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pureward.agents.d4pg.agent import D4PG, Batch
+from pureward.agents.agent import Agent, Batch
 from pureward.data.frames import FrameBank
 from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
@@ -52,7 +52,7 @@ class Purl:
     def __init__(
         self,
         *,
-        agent: D4PG,
+        agent: Agent,
         replay: Replay,
         labels: Labels,
         batch: int,

@@ -3,10 +3,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
 from pureward.errors import InputError
+
+#: Fields of a simulator's state that decide what its cameras see.
+DRAWN_FROM = ("qpos", "mocap_pos", "mocap_quat")
 
 #: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
 Policy = Callable[[Tensor], Tensor]
@@ -31,13 +35,28 @@ class Step:
     reward: Tensor
     """The task's own reward of the arrival state, float32 (worlds,)."""
     terminated: Tensor
-    """Whether the episode ended for good, bool (worlds,): where a world came apart, in ours."""
+    """Whether the episode ended for good, bool (worlds,): in ours, where it diverged."""
     truncated: Tensor
     """Whether the time limit ended the episode, bool (worlds,): bootstrap there."""
     success: Tensor
     """Whether the task is solved, for as long as it asks (`Task.hold`), bool (worlds,)."""
     final_obs: Observation
     """The arrival state itself, before any reset; the same object as `obs` if none was."""
+
+
+class Script(Protocol):
+    """A hand-written policy that sees the whole state of the worlds."""
+
+    last_move: int
+    """Number of the script's last move."""
+
+    def __call__(self, state: Tensor | None = None) -> Tensor:
+        """Return actions (worlds, action size) in [−1, 1]."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what it remembers from step to step, by name."""
+        ...
 
 
 def checked_tensor(value: object, rule: str) -> Tensor:

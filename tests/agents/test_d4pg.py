@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from pureward.agents.d4pg.agent import D4PG, Batch, D4PGConfig
-from pureward.agents.d4pg.exploration import Exploration, ExplorationConfig
 from pureward.agents.d4pg.normaliser import Normaliser
+from pureward.agents.exploration import Exploration, ExplorationConfig
 from pureward.errors import InputError
 
 SMALL = D4PGConfig(actor_layers=(32, 16), critic_layers=(32, 32), actor_rate=3e-3, critic_rate=3e-3)

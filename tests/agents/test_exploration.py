@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pureward.agents.d4pg.exploration import Exploration, ExplorationConfig
+from pureward.agents.exploration import Exploration, ExplorationConfig
 from pureward.errors import InputError
 
 

@@ -15,7 +15,6 @@ from pureward.data.draw import draw
 from pureward.data.episodes import Episode
 from pureward.data.pack import GRID, compact, pack
 from pureward.data.writing import write_episodes
-from pureward.envs.tasks.scripted import Scripted
 from pureward.runs.collect import rollout
 
 
@@ -23,7 +22,7 @@ from pureward.runs.collect import rollout
 def lifted():
     """Two episodes of the script lifting, as long as it takes."""
     env = pureward.make("lift", 2, "cpu")
-    script = Scripted("lift", env.engine.state)
+    script = env.script()
     return [_first(episode, 100) for episode in rollout(env, lambda _: script())]
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import pureward
-from pureward.envs import BatchEnv
 from pureward.envs.sim.mujoco_cpu import CpuEngine
+from pureward.envs.simulated import TaskEnv
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, SimulationError
 
@@ -96,11 +96,11 @@ def test_actions_outside_the_range_are_clipped():
     assert torch.equal(far.obs.state, two.step(torch.ones(2, 6)).obs.state)
 
 
-def held_reach(hold: int) -> BatchEnv:
+def held_reach(hold: int) -> TaskEnv:
     """Reach, solved by being right of the middle for so many steps on end."""
     task = replace(TASKS["reach"], hold=hold, success=lambda state: state.qpos[:, 0] > 0)
     engine = CpuEngine(task.build(), 2, substeps=task.substeps)
-    env = BatchEnv(task, engine, None)
+    env = TaskEnv(task, engine, None)
     engine.state.qpos[:] = torch.tensor([[0.1, 0.0], [-0.1, 0.0]])
     engine.refresh()
     return env
@@ -262,9 +262,9 @@ def test_a_seed_may_be_numpy_s_own():
     assert torch.equal(one.reset().state, two.reset().state)
 
 
-def own_env(model=None, **changes) -> BatchEnv:
+def own_env(model=None, **changes) -> TaskEnv:
     task = replace(TASKS["reach"], **changes)
-    return BatchEnv(task, CpuEngine(model or task.build(), 2, substeps=task.substeps), None)
+    return TaskEnv(task, CpuEngine(model or task.build(), 2, substeps=task.substeps), None)
 
 
 def test_worlds_that_have_all_come_apart_are_reported():

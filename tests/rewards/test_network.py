@@ -61,13 +61,13 @@ def test_a_stage_by_hand():
 @torch.no_grad()
 def test_dropout_halves_and_rescales_in_training_only():
     network = ResidualCNN(NetworkConfig(height=32, width=32))
-    features = torch.ones(400, network.config.features)
-    network.head.weight.fill_(1 / network.config.features)
+    features = torch.ones(400, network.head.in_features)
+    network.head.weight.fill_(1 / network.head.in_features)
     network.head.bias.zero_()
     rng = torch.Generator().manual_seed(0)
     dropped = network.train().read_out(features, rng)
     assert float(dropped.mean()) == pytest.approx(1.0, abs=0.01)
-    assert float(dropped.std()) == pytest.approx((1 / network.config.features) ** 0.5, rel=0.1)
+    assert float(dropped.std()) == pytest.approx((1 / network.head.in_features) ** 0.5, rel=0.1)
     assert torch.equal(network.read_out(features, rng.manual_seed(0)), dropped)
     torch.testing.assert_close(network.eval().read_out(features), torch.ones(400))
 
@@ -78,7 +78,9 @@ def test_a_quarter_dropped_leaves_three_quarters_at_four_thirds():
     with torch.no_grad():
         network.head.weight.fill_(1.0)
         network.head.bias.fill_(5.0)
-        drawn = network.read_out(torch.ones(200, config.features), torch.Generator().manual_seed(0))
+        drawn = network.read_out(
+            torch.ones(200, network.head.in_features), torch.Generator().manual_seed(0)
+        )
     # Of 512 features 384 are left, ± 4 standard errors of a mean over 200.
     left = (drawn - 5.0) * 0.75
     assert torch.allclose(left, left.round(), atol=1e-2), "whole features"

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from pureward.diagnostics.probe import Probes
-from pureward.diagnostics.verdict import Facts, judge
-from pureward.diagnostics.verdict.limits import MISMATCH
+from pureward.diagnostics.verdict import MISMATCH, find_verdict
 from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.learned import LearnedReward, RewardSpec
@@ -71,7 +70,7 @@ def test_a_window_scored_on_whole_frames_is_named():
     whole = reward.discriminator(large).sigmoid().mean().item()
     assert abs(whole - right["mean/as_trained"]) > MISMATCH
     rows = [{"kind": "probe", "step": 1, **right, "mean/train": whole}]
-    verdict = judge(Facts(method="nn-purl"), rows)
+    verdict = find_verdict(rows, method="nn-purl")
     assert verdict.name == "view mismatch"
-    assert f"{whole:.2f} as rewards are paid" in verdict.sentence
-    assert judge(Facts(method="nn-purl"), [rows[0] | right]).name != "view mismatch"
+    assert f"{whole:.2f} in scoring" in verdict.sentence
+    assert find_verdict([rows[0] | right], method="nn-purl").name != "view mismatch"

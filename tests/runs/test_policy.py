@@ -81,7 +81,7 @@ def test_a_policy_acts_as_its_agent_did(tmp_path, normalise):
     write_config(RunDirectory(tmp_path), config)
     write_snapshot(RunDirectory(tmp_path).snapshots, 1, agent)
     state = torch.randn(5, 4)
-    assert torch.equal(load_policy(tmp_path).act(state), agent.act_well(state))
+    assert torch.equal(load_policy(tmp_path).act(state), agent.act(state))
 
 
 def test_a_snapshot_that_is_a_fifo_or_a_link_is_refused(run, tmp_path):

@@ -15,7 +15,7 @@ import torch
 
 import pureward
 from pureward.agents.d4pg.agent import D4PGConfig
-from pureward.agents.d4pg.exploration import ExplorationConfig
+from pureward.agents.exploration import ExplorationConfig
 from pureward.cli import main
 from pureward.errors import InputError, SimulationError, TrainingError
 from pureward.runs import checkpoint
@@ -429,7 +429,7 @@ def test_settings_go_through_json():
             {"batch": 10**12},
             "replay, which holds 1,000,000 steps, got a batch of 1,000,000,000,000",
         ),
-        ({"task": "reach", "guided": 0.5}, "no script for task 'reach'"),
+        ({"task": "reach", "guided": 0.5}, "task 'reach' has no script"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),
         ({"budget_seconds": -1.0}, "budget_seconds must be at least 0, got -1.0"),
         ({"stop_at_return": math.nan}, "stop_at_return must be a finite number, got nan"),

@@ -24,6 +24,7 @@ class _Start:
     config: str = ""
     resume: bool = False
     out: str = ""
+    algorithm: str = "d4pg"
     demonstrations: str = ""
     annotations: str = ""
 
@@ -124,7 +125,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     )
     saved = RunDirectory(Path(start.out or RunConfig.out))
     written = read_toml(Path(start.config)) if start.config else {}
-    chosen = {"task": named, "method": start.method, **written}
+    chosen = {"task": named, "method": start.method, "algorithm": start.algorithm, **written}
     data = {"demonstrations": start.demonstrations, "annotations": start.annotations}
     data = {name: folder or chosen.pop(name, "") for name, folder in data.items()}
     # Help, and the error for a misspelt option, do not need data.

@@ -16,7 +16,7 @@ def tasks() -> None:
     for name, task in TASKS.items():
         env = make(name, 1, "cpu")
         frames = f"{3 * len(task.cameras)}x64x64"
-        seconds = f"{task.control_step(env.engine.model):g} s"
+        seconds = f"{env.control_step:g} s"
         row = (name, env.state_size, env.action_size, task.horizon, seconds, frames, task.summary)
         print(line.format(*row))
 

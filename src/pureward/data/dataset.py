@@ -17,7 +17,7 @@ from gymnasium import spaces
 from minari.dataset.minari_storage import MinariStorage
 from torch import Tensor
 
-from pureward.data.episodes import DRAWN_FROM, Episode, check_split, split_by_share
+from pureward.data.episodes import Episode, check_split, split_by_share
 from pureward.data.guard import check_file, guarded, read_json
 from pureward.data.hdf5 import FILE, check_hdf5
 from pureward.data.images import (
@@ -28,6 +28,7 @@ from pureward.data.images import (
     stored_as_jpeg,
 )
 from pureward.errors import InputError
+from pureward.types import DRAWN_FROM
 
 OURS = "pureward"  # our corner of the metadata
 

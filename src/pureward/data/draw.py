@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pureward.data.episodes import DRAWN_FROM, Episode
+from pureward.data.episodes import Episode
 from pureward.envs import make
 from pureward.errors import InputError
 
@@ -37,33 +37,22 @@ class Painter:
         parts = []
         for start in range(0, len(instants), self._env.worlds):
             chosen = list(instants[start : start + self._env.worlds])
-            parts.append(self._look({name: value[chosen] for name, value in fields.items()}))
+            rows = {name: value[chosen] for name, value in fields.items()}
+            parts.append(self._env.draw(rows).cpu())
         return torch.cat(parts)
 
-    def _look(self, rows: dict[str, Tensor]) -> Tensor:
-        count = len(rows["qpos"])
-        for name, value in rows.items():
-            live = getattr(self._env.engine.state, name)
-            live[:count].copy_(value)
-        self._env.engine.refresh()
-        assert self._env.cameras is not None
-        return self._env.cameras.render()[:count].cpu().clone()
-
     def _checked(self, episode: Episode) -> dict[str, Tensor]:
-        fields = {}
-        for name in DRAWN_FROM:
-            needed = tuple(getattr(self._env.engine.state, name).shape[1:])
-            if 0 in needed:  # the task has no such thing, whatever the episode says
-                continue
-            value = episode.simulator.get(name)
-            if value is None or tuple(value.shape[1:]) != needed:
-                got = None if value is None else tuple(value.shape[1:])
+        """The episode's simulator states, refused where they are of another model."""
+        live = self._env.simulator_state()
+        for name, value in live.items():
+            needed, found = tuple(value.shape[1:]), episode.simulator.get(name)
+            got = None if found is None else tuple(found.shape[1:])
+            if got != needed:
                 raise InputError(
-                    f"drawing {self._env.task.name} needs {name} of shape {needed}, got {got}; "
+                    f"drawing {self._env.name} needs {name} of shape {needed}, got {got}; "
                     "the episode is of another task or another version of it"
                 )
-            fields[name] = value
-        return fields
+        return {name: episode.simulator[name] for name in live}
 
 
 def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Episode]:

@@ -15,9 +15,6 @@ from pureward.types import checked_tensor
 #: them.
 TRAIN, HELD_OUT, FAILURE = SPLITS = ("train", "held-out", "failure")
 
-#: The parts of a simulator's state that decide what its cameras see.
-DRAWN_FROM = ("qpos", "mocap_pos", "mocap_quat")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Episode:

@@ -1,72 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch of environments in tensors: what every learner and collector steps."""
+"""The environment protocol: a batch of worlds that step together and reset themselves.
 
-from collections.abc import Mapping
-from dataclasses import replace
+Everything that steps an environment (`train`, `evaluate`, `collect`, `probe`, `show`) uses this
+class and nothing behind it. Our simulated tasks implement it, and so can yours: register a
+function that makes it with `ENVIRONMENTS.register("mine")`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Self
 
-import mujoco
-import numpy as np
 import torch
 from torch import Tensor
 
-from pureward.envs.flag import AsyncFlag
-from pureward.envs.health import Health
-from pureward.envs.sim.camera import Cameras
-from pureward.envs.sim.engine import SAVED, load_state, save_state
-from pureward.envs.sim.mujoco_cpu import CpuEngine
-from pureward.envs.sim.mujoco_warp import WarpEngine
-from pureward.envs.tasks.task import Task
-from pureward.errors import InputError, check_seed
-from pureward.types import Observation, Step
-
-# Staggered worlds end their episodes at this many different times, not all at different ones:
-# a step on which any world resets looks at every world twice.
-_PHASES = 20
+from pureward.errors import InputError
+from pureward.registry import Registry
+from pureward.types import Observation, Script, Step
 
 
-class BatchEnv:
-    """N worlds of one task that step together and begin anew by themselves.
+class BatchEnv(ABC):
+    """A number of worlds that step together. A world whose episode ends is reset by `step`."""
 
-    Time limits are the only ends that begin a new episode elsewhere, and the host knows when
-    they come, so nothing in `step` waits for the device.
+    name: str
+    """The environment's name, as it was asked for."""
+    worlds: int
+    """How many worlds there are."""
+    device: torch.device
+    """Where actions must be and observations are."""
+    state_size: int
+    """Numbers in a world's state."""
+    action_size: int
+    """Numbers in a world's action, each in [−1, 1]."""
+    frame_shape: tuple[int, int, int] | None
+    """Channels, height and width of a world's frames, or None without frames."""
+    horizon: int
+    """Steps after which an episode is truncated."""
+    control_step: float
+    """Seconds of one step; films are shown at this speed."""
+    hold: int = 1
+    """Consecutive steps for which the task must be solved before `Step.success` is true."""
+    stagger: bool = False
+    """Whether the worlds' first episodes are cut short, so that they end at different times."""
+    resets: bool = True
+    """Whether `step` resets the worlds whose episode ends."""
+    elapsed: Tensor
+    """Steps into each world's episode, int64 (worlds,)."""
 
-    `close`, or leaving a `with` block, gives the simulator's memory back. So does dropping the last
-    reference.
-    """
+    @abstractmethod
+    def seed(self, seed: int) -> None:
+        """Draw the first states of episodes to come from this seed."""
 
-    def __init__(
-        self,
-        task: Task,
-        engine: CpuEngine | WarpEngine,
-        cameras: Cameras | None,
-        *,
-        seed: int = 0,
-        stagger: bool = False,
-    ):
-        self.task = task
-        self.engine = engine
-        self.cameras = cameras
-        self.worlds = engine.worlds
-        self.device = engine.device
-        self.horizon = task.horizon
-        self.stagger = stagger
-        self._generator = torch.Generator(self.device)
-        self._draw = task.reset(engine.model, self.device)
-        self._at_rest = _at_rest(engine.model, self.device)
-        self._ctrl_center, self._ctrl_span = _control_range(engine.model, self.device)
-        self._bad_actions = AsyncFlag(self.device)
-        self._health = Health(task, engine)
-        # Steps into each episode, counted on the host too: it knows without asking the device
-        # whether any world has come to its end, and the device knows which.
-        self.elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
-        self._host_elapsed = np.zeros(self.worlds, dtype=np.int64)
-        # Control steps on end for which each world has been in a state of success.
-        self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
-        self.seed(seed)
-        self.state_size = self.reset().state.shape[1]
-        _check_outcomes(task, engine)
-        self.action_size = int(engine.model.nu)
+    @abstractmethod
+    def reset(self) -> Observation:
+        """Begin a new episode in every world."""
+
+    @abstractmethod
+    def step(self, action: Tensor) -> Step:
+        """Apply actions (worlds, action size) in [−1, 1] for one step."""
+
+    def check(self) -> None:  # noqa: B027 - nothing to do for most
+        """Raise `SimulationError` if something went wrong since the last check."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give memory and processes back."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what `load_state_dict` needs to continue from here; {} begins new episodes."""
+        return {}
+
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
+        """Continue from where `state_dict` was taken, and return what is seen there."""
+        return self.reset()
+
+    def simulator_state(self) -> dict[str, Tensor]:
+        """Return what `draw` can draw frames from, a row a world; {} if frames must be stored."""
+        return {}
+
+    def draw(self, simulator_state: Mapping[str, Tensor]) -> Tensor:
+        """Return the frames of simulator states, uint8 (rows, channels, height, width)."""
+        raise InputError(
+            f"{self.name} cannot draw frames from stored states; store frames with the dataset"
+        )
+
+    def script(self) -> Script:
+        """Return a hand-written policy for these worlds."""
+        raise InputError(f"{self.name} has no script; leave out guided, or use lift or stack")
 
     def __enter__(self) -> Self:
         """Use the environment in a `with` block, which closes it."""
@@ -76,199 +94,9 @@ class BatchEnv:
         """Close the environment."""
         self.close()
 
-    def close(self) -> None:
-        """Give the simulator's memory back; the environment cannot be used any more."""
-        self.cameras = None
-        for name in ("engine", "_health"):
-            vars(self).pop(name, None)
 
-    def _check_open(self) -> None:
-        if "engine" not in vars(self):
-            raise InputError("a closed environment cannot be used; make another one")
+#: Makes an environment: called with worlds, device, seed, cameras and stagger, by keyword.
+Maker = Callable[..., BatchEnv]
 
-    @property
-    def frame_shape(self) -> tuple[int, int, int] | None:
-        """Channels, height and width of a world's frames, or None without cameras."""
-        if self.cameras is None:
-            return None
-        channels, height, width = self.cameras.frames.shape[1:]
-        return channels, height, width
-
-    def seed(self, seed: int) -> None:
-        """Draw the first states of episodes to come from this seed."""
-        check_seed(seed)
-        self._generator.manual_seed(int(seed))
-
-    def reset(self) -> Observation:
-        """Begin a new episode in every world."""
-        self._check_open()
-        self._bad_actions = AsyncFlag(self.device)  # whatever they did is gone
-        self._set_elapsed(_first_elapsed(self.worlds, self.horizon if self.stagger else 0))
-        self._begin(torch.ones_like(self.elapsed, dtype=torch.bool))
-        return self._observe()
-
-    def step(self, action: Tensor) -> Step:
-        """Apply actions in [−1, 1], (worlds, action size), for one control step.
-
-        Actions outside are clipped. NaN is refused: at once on a CPU, at one of the next
-        steps on CUDA, where looking at once would make the host wait.
-        """
-        self._check_open()
-        self.engine.state.ctrl.copy_(self._control(action))
-        self.engine.step()
-        self.elapsed += 1
-        self._host_elapsed += 1
-        seen = self._observe()
-        mended = self._health.mended
-        broken = self._health.broken(seen.state)
-        arrival = obs = replace(seen, state=seen.state.masked_fill(broken[:, None], 0.0))
-        if self._health.mended != mended:
-            obs = self._observe()  # they go on from elsewhere
-        reward = self.task.reward(self.engine.state).float().masked_fill(broken, 0.0)
-        success = self._count_success(broken)
-        truncated = self.elapsed >= self.horizon
-        ended = self._host_elapsed >= self.horizon
-        if ended.any():
-            self.elapsed.masked_fill_(truncated, 0)
-            self._host_elapsed[ended] = 0
-            if ended[0]:
-                self.check()  # once an episode: it makes the host wait
-            self._begin(truncated)
-            obs = self._observe()
-        return Step(
-            obs=obs,
-            reward=reward,
-            terminated=broken,
-            truncated=truncated,
-            success=success,
-            final_obs=arrival,
-        )
-
-    def check(self) -> None:
-        """Raise if the simulation went wrong since the last check; waits for the device."""
-        self._check_open()
-        self._health.check()
-
-    @property
-    def mended(self) -> int:
-        """Worlds that came apart so far and went on as a copy of their neighbour."""
-        return self._health.mended
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """All that a later `load_state_dict` needs to go on from here."""
-        self._check_open()
-        return {
-            **save_state(self.engine.state),
-            # Forces and touch follow from the last step, not from where things are.
-            "sensordata": self.engine.state.sensordata.clone(),
-            "elapsed": self.elapsed.clone(),
-            "held": self._held.clone(),
-            "generator": self._generator.get_state(),
-        }
-
-    def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
-        """Go on from where `state_dict` was taken; returns what is seen there."""
-        self._check_open()
-        self.engine.state.sensordata.copy_(saved["sensordata"])
-        self._held.copy_(saved["held"])
-        load_state(self.engine, {name: saved[name] for name in SAVED})
-        self._set_elapsed(saved["elapsed"].cpu().numpy())
-        self._generator.set_state(saved["generator"].cpu())
-        return self._observe()
-
-    def _set_elapsed(self, elapsed: np.ndarray) -> None:
-        self._host_elapsed[:] = elapsed
-        self.elapsed.copy_(torch.from_numpy(elapsed))
-
-    def _control(self, action: Tensor) -> Tensor:
-        self._check_action(action)
-        # Detached: nothing differentiates through the physics, and a graph would grow each step.
-        return self._ctrl_center + self._ctrl_span * action.detach().clamp(-1.0, 1.0)
-
-    def _check_action(self, action: Tensor) -> None:
-        if not isinstance(action, Tensor):
-            raise InputError(
-                f"actions must be a tensor (worlds, action size), got {type(action).__name__}; "
-                "wrap them in torch.as_tensor, or use pureward.make_vec for numpy arrays"
-            )
-        if tuple(action.shape) != (self.worlds, self.engine.model.nu):
-            raise InputError(
-                f"action must have shape {(self.worlds, int(self.engine.model.nu))} "
-                f"(worlds, action size), got {tuple(action.shape)}; pass one row a world"
-            )
-        place = self._ctrl_center.device  # with its number, which a device by name may lack
-        if action.device != place:
-            raise InputError(
-                f"actions must be on the environment's device, {place}, got {action.device}; "
-                "move them there: action.to(env.device)"
-            )
-        if self._bad_actions.raised(~torch.isfinite(action).all()):
-            raise InputError(
-                "actions must be finite numbers, got NaN or infinity; "
-                "check the policy that made them"
-            )
-
-    def _begin(self, mask: Tensor) -> None:
-        """Put the masked worlds into newly drawn first states."""
-        state = self.engine.state
-        drawn = self._draw(self.worlds, self._generator)
-        if unknown := sorted(drawn.keys() - set(SAVED)):
-            raise InputError(
-                f"a task's reset must draw fields of the state, got {unknown}; "
-                f"choose from {list(SAVED)}"
-            )
-        fresh = self._at_rest | dict(drawn)
-        for name in SAVED:
-            now = getattr(state, name)
-            where = mask.view(-1, *[1] * (now.dim() - 1))
-            now.copy_(torch.where(where, fresh[name].to(now.dtype), now))
-        state.sensordata.masked_fill_(mask[:, None], 0.0)
-        self._held.masked_fill_(mask, 0)
-        self.engine.refresh()
-
-    def _count_success(self, broken: Tensor) -> Tensor:
-        """Whether each world has now been successful for as long as the task asks."""
-        self._held += 1
-        self._held.masked_fill_(~self.task.success(self.engine.state) | broken, 0)
-        return self._held >= self.task.hold
-
-    def _observe(self) -> Observation:
-        frames = None if self.cameras is None else self.cameras.render().clone()
-        return Observation(state=self.task.observe(self.engine.state).float(), frames=frames)
-
-
-def _first_elapsed(worlds: int, spread: int) -> np.ndarray:
-    """Steps that each world's first episode is short of, in groups over the spread."""
-    groups = min(_PHASES, worlds)
-    group = np.arange(worlds) * groups // worlds
-    return group * spread // groups
-
-
-def _check_outcomes(task: Task, engine: CpuEngine | WarpEngine) -> None:
-    """Refuse rewards and successes of a shape that would spread over all worlds unnoticed."""
-    for name, function in (("reward", task.reward), ("success", task.success)):
-        shape = tuple(function(engine.state).shape)
-        if shape != (engine.worlds,):
-            raise InputError(
-                f"a task's {name} must have shape {(engine.worlds,)}, one number a world, "
-                f"got {shape}; check the function of task {task.name!r}"
-            )
-
-
-def _control_range(model: mujoco.MjModel, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Centre and half-width of the actuators' ranges, which actions in [−1, 1] span."""
-    for index, limits in enumerate(model.actuator_ctrlrange):
-        if not np.ptp(limits):
-            raise InputError(
-                f"actions in [-1, 1] span an actuator's ctrlrange, and actuator {index} "
-                f"({model.actuator(index).name!r}) has none; give it one in the model"
-            )
-    low, high = torch.from_numpy(model.actuator_ctrlrange.T.copy()).to(device, torch.float32)
-    return (high + low) / 2, (high - low) / 2
-
-
-def _at_rest(model: mujoco.MjModel, device: torch.device) -> dict[str, Tensor]:
-    """The model's own first state, one row to be spread over the worlds."""
-    data = mujoco.MjData(model)
-    row = {name: torch.tensor(getattr(data, name)) for name in SAVED}
-    return {name: value.to(device)[None] for name, value in row.items()}
+#: Name → function that makes it, for environments that are not simulated tasks (`TASKS`).
+ENVIRONMENTS: Registry[Maker] = Registry("environment")

@@ -5,10 +5,11 @@ from numbers import Integral
 
 import torch
 
-from pureward.envs.batch import BatchEnv
+from pureward.envs.batch import ENVIRONMENTS, BatchEnv
 from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.simulated import TaskEnv
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
 
@@ -31,7 +32,7 @@ def make(
     """Make a batch of environments.
 
     Args:
-        task: a name in `pureward.TASKS`.
+        task: a name in `pureward.TASKS` or `pureward.ENVIRONMENTS`.
         worlds: how many environments step together.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
         seed: of the first states; the same seed gives the same episodes on the same device.
@@ -39,11 +40,17 @@ def make(
         stagger: let the worlds end their episodes at different times.
         shadows: draw shadows; slower.
         engine: "auto" (C MuJoCo on a CPU, MuJoCo Warp on CUDA), "mujoco" or "warp".
-        distractors: shape of what is not the task's, in tasks that have such: "cube" or "cuboid".
+        distractors: shape of the objects beside the task's own, "cube" or "cuboid", in tasks that
+            have some.
     """
-    row = TASKS[task]
     _check_worlds(worlds)
     place = find_device(device)
+    check_name(task, distractors)
+    if task in ENVIRONMENTS:
+        return ENVIRONMENTS[task](
+            worlds=worlds, device=place, seed=seed, cameras=cameras, stagger=stagger
+        )
+    row = TASKS[task]
     simulator = _find_engine(engine, place)
     model = row.model(distractors)
     if simulator == "mujoco":
@@ -51,7 +58,19 @@ def make(
     else:
         physics = WarpEngine(model, worlds, substeps=row.substeps, limits=row.limits, device=place)
     eyes = Cameras(physics, row.cameras, shadows=shadows) if cameras else None
-    return BatchEnv(row, physics, eyes, seed=seed, stagger=stagger)
+    return TaskEnv(row, physics, eyes, seed=seed, stagger=stagger)
+
+
+def check_name(task: str, distractors: str | None = None, *, scripted: bool = False) -> None:
+    """Refuse an environment that does not exist, or that lacks distractors or a script."""
+    if task in ENVIRONMENTS:
+        if distractors is not None or scripted:
+            lacks = "distractors" if distractors is not None else "script"
+            raise InputError(f"environment {task!r} has no {lacks}; leave it out")
+        return
+    TASKS[task].variant(distractors)
+    if scripted and TASKS[task].script is None:
+        raise InputError(f"task {task!r} has no script; leave guided at 0")
 
 
 def _check_worlds(worlds: int) -> None:

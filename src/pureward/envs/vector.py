@@ -170,7 +170,7 @@ def _check_render_mode(mode: str | None) -> None:
 
 
 def _frames_per_second(env: BatchEnv) -> int:
-    return round(1.0 / env.task.control_step(env.engine.model))
+    return round(1.0 / env.control_step)
 
 
 def _observation_space(env: BatchEnv, observes_frames: bool) -> spaces.Space:

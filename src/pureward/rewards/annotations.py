@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.rewards.network import ResidualCNN, check_stored
+from pureward.rewards.network import FrameNetwork, check_stored
 from pureward.types import checked_tensor
 
 # Which episodes are held out depends on the data alone, so that a second fit agrees.
@@ -13,7 +13,7 @@ SPLIT_SEED = 0
 
 
 def checked_annotations(
-    network: ResidualCNN, frames: Tensor, rewards: Tensor, episodes: Tensor | None
+    network: FrameNetwork, frames: Tensor, rewards: Tensor, episodes: Tensor | None
 ) -> Tensor:
     """Refuse annotations no reward can be learned from; return the rewards in float32."""
     check_shapes(network, frames, rewards, episodes)
@@ -21,7 +21,7 @@ def checked_annotations(
 
 
 def check_shapes(
-    network: ResidualCNN, frames: Tensor, rewards: Tensor, episodes: Tensor | None = None
+    network: FrameNetwork, frames: Tensor, rewards: Tensor, episodes: Tensor | None = None
 ) -> None:
     """Refuse annotations that are no tensors or do not belong together, reading no values."""
     check_stored(frames)

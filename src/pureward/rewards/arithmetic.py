@@ -3,30 +3,36 @@
 
 float32 is the reference, and all that a CPU has. bfloat16 is torch's own convolutions on CUDA.
 "fused" is our kernels on CUDA (`kernels/rewards`), also in bfloat16. "auto" uses them after they
-agreed with float32 on this machine. docs/rewards.md says how far they differ.
+agreed with float32 on this machine. docs/results.md says how far they differ.
 """
 
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.rewards.network import NetworkConfig, ResidualCNN, check_stored
+from pureward.rewards.network import (
+    NETWORKS,
+    FrameNetwork,
+    NetworkConfig,
+    ResidualCNN,
+    check_stored,
+)
 from pureward.rewards.view import View, viewed
 
 Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
 
 
-def logits(network: ResidualCNN, frames: Tensor, arithmetic: Arithmetic = "auto") -> Tensor:
+def logits(network: FrameNetwork, frames: Tensor, arithmetic: Arithmetic = "auto") -> Tensor:
     """Return one float32 number per sample of uint8 frames, as the network scores them."""
     return _logits(network, frames, network.config.view.scored, None, arithmetic)
 
 
 def random_logits(
-    network: ResidualCNN,
+    network: FrameNetwork,
     frames: Tensor,
     generator: torch.Generator,
     arithmetic: Arithmetic = "auto",
@@ -43,7 +49,7 @@ def random_logits(
 
 
 def _logits(
-    network: ResidualCNN,
+    network: FrameNetwork,
     frames: Tensor,
     view: View,
     generator: torch.Generator | None,
@@ -55,7 +61,7 @@ def _logits(
     if chosen == "fused":
         from pureward.kernels.rewards.path import distorted_output
 
-        return distorted_output(network, frames, view, generator)
+        return distorted_output(cast(ResidualCNN, network), frames, view, generator)
     inputs = frames if view == View.off() else viewed(frames, view, generator)
     with torch.autocast("cuda", torch.bfloat16, enabled=chosen == "bfloat16"):
         features = network.embed(inputs)
@@ -95,7 +101,7 @@ def resolved(arithmetic: Arithmetic, config: NetworkConfig, device: torch.device
 
 
 def _fused_covers(config: NetworkConfig) -> bool:
-    if find_spec("triton") is None:
+    if not NETWORKS[config.kind].fused or find_spec("triton") is None:
         return False
     from pureward.kernels.rewards.trunk import supports
 

@@ -16,7 +16,7 @@ from pureward.rewards.compose import (
     gated_reward,
     imitation_reward,
 )
-from pureward.rewards.network import NetworkConfig, ResidualCNN
+from pureward.rewards.network import FrameNetwork, NetworkConfig
 from pureward.rewards.scoring import in_batches
 
 # Rewards are float32: a larger bound is none.
@@ -69,8 +69,8 @@ class LearnedReward:
         self,
         spec: RewardSpec,
         *,
-        discriminator: ResidualCNN | None,
-        members: Sequence[ResidualCNN] = (),
+        discriminator: FrameNetwork | None,
+        members: Sequence[FrameNetwork] = (),
         batch_size: int = 1024,
         arithmetic: Arithmetic = "auto",
     ) -> None:
@@ -170,7 +170,7 @@ class LearnedReward:
         return ensemble_minimum(torch.stack(each))
 
     def _run(
-        self, network: ResidualCNN, frames: Tensor, as_trained: torch.Generator | None = None
+        self, network: FrameNetwork, frames: Tensor, as_trained: torch.Generator | None = None
     ) -> Tensor:
         network.eval()
         if as_trained is None:
@@ -178,9 +178,9 @@ class LearnedReward:
         return random_logits(network, frames, as_trained, self.arithmetic)
 
 
-def _check_part(part: ResidualCNN, spec: RewardSpec) -> None:
+def _check_part(part: FrameNetwork, spec: RewardSpec) -> None:
     """Refuse what is no network of the specification: saved, it could not be loaded."""
-    if not isinstance(part, ResidualCNN):
+    if not isinstance(part, FrameNetwork):
         raise InputError(
             f"a reward is made of networks, got {type(part).__name__}; "
             "pass Discriminator.network and RewardModel.networks"

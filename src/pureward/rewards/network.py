@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The residual network of Table 3: frames in, one number per sample out.
+"""Networks from frames to one number per sample: the residual network of Table 3, and yours.
 
-One logit for a discriminator, one value for a reward model. A stage is a 3×3 convolution,
-a 2×2 max-pool and residual blocks; three stages, a ReLU, dropout and one linear layer.
-docs/paper-notes.md says which parts of this the table leaves open.
+One logit for a discriminator, one value for a reward model. Register a network of your own with
+`@NETWORKS.register("mine")` on a subclass of `FrameNetwork`.
 """
 
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pureward.errors import InputError
+from pureward.registry import Registry
 from pureward.rewards.view import View
 from pureward.types import checked_tensor
 
@@ -25,8 +25,10 @@ MAX_CHANNELS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """Shape of the residual network, and how it looks at frames."""
+    """Which network, of what shape, and how it looks at frames."""
 
+    kind: str = "residual"
+    """A name in `NETWORKS`."""
     frame_channels: int = 3
     """Channels of a sample: 3 × cameras × stacked frames."""
     height: int = 64
@@ -44,19 +46,18 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         """Refuse shapes the network cannot be built for."""
-        if self.frame_channels < 3 or self.frame_channels % 3 or self.frame_channels > MAX_CHANNELS:
+        if not 1 <= self.frame_channels <= MAX_CHANNELS:
             raise InputError(
-                f"frame_channels must be 3 × cameras × stacked frames, got {self.frame_channels}; "
-                "stack RGB frames along the channels"
+                f"frame_channels must lie in [1, {MAX_CHANNELS}], got {self.frame_channels}; "
+                "stack frames along the channels"
             )
-        self._check_stages()
-        if not 0 <= self.stage_blocks <= 64:
-            raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
+        for name, side in (("height", self.height), ("width", self.width)):
+            if not 1 <= side <= MAX_SIDE:
+                raise InputError(
+                    f"frame {name} must lie in [1, {MAX_SIDE}], got {side}; resize the frames"
+                )
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout must lie in [0, 1), got {self.dropout}; the paper has 0.5")
-        self._check_sides()
-
-    def _check_stages(self) -> None:
         channels = self.stage_channels
         listed = isinstance(channels, Sequence) and len(channels) > 0
         if not listed or not all(isinstance(c, int) and 1 <= c <= MAX_CHANNELS for c in channels):
@@ -66,21 +67,75 @@ class NetworkConfig:
             )
         # A list would make the configuration unhashable, and unequal to the same one saved.
         object.__setattr__(self, "stage_channels", tuple(channels))
+        if not 0 <= self.stage_blocks <= 64:
+            raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
+        NETWORKS[self.kind].check(self)
 
-    def _check_sides(self) -> None:
-        factor = 2 ** len(self.stage_channels)
-        for name, side in (("height", self.height), ("width", self.width)):
-            if not MIN_SIDE <= side <= MAX_SIDE or side % factor:
-                raise InputError(
-                    f"frame {name} must be a multiple of {factor} from {MIN_SIDE} to {MAX_SIDE}, "
-                    f"so that every max-pool is even, got {side}; resize or pad the frames"
-                )
 
-    @property
-    def features(self) -> int:
-        """Length of the flattened last map."""
-        factor = 2 ** len(self.stage_channels)
-        return self.stage_channels[-1] * (self.height // factor) * (self.width // factor)
+class FrameNetwork(nn.Module):
+    """A network on uint8 frames with one output per sample: features, dropout, a linear layer."""
+
+    fused = False
+    """Whether `kernels/rewards` has kernels for it."""
+    head: nn.Linear
+    """From features to the output; a subclass makes it."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    def check(cls, config: NetworkConfig) -> None:
+        """Raise `InputError` for frames or settings that this network cannot take."""
+
+    def embed(self, frames: Tensor) -> Tensor:
+        """Return the features of frames (batch, features); `scaled` brings them to [0, 1]."""
+        raise NotImplementedError
+
+    def forward(self, frames: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return one float32 number per sample.
+
+        Args:
+            frames: (batch, frame_channels, height, width), uint8 as stored, or floating
+                point in [0, 1] as the augmentation returns them.
+            generator: source of the dropout mask in training mode.
+        """
+        self.check_frames(frames)
+        return self.read_out(self.embed(frames), generator)
+
+    def read_out(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the linear read-out of the features, in float32, after dropout in training."""
+        features = features.float()
+        if self.training and self.config.dropout > 0:
+            keep = 1 - self.config.dropout
+            drawn = torch.rand(features.shape, generator=generator, device=features.device)
+            # Rescaled after the read-out: one number a sample instead of every feature.
+            kept = F.linear(features * (drawn < keep), self.head.weight).squeeze(1)
+            return kept / keep + self.head.bias
+        return self.head(features).squeeze(1)
+
+    def check_frames(self, frames: Tensor) -> None:
+        """Refuse frames of another shape or type than the network was built for."""
+        config = self.config
+        expected = (config.frame_channels, config.height, config.width)
+        if frames.dim() != 4 or tuple(frames.shape[1:]) != expected:
+            raise InputError(
+                f"frames must have shape (batch, {', '.join(map(str, expected))}), "
+                f"got {tuple(frames.shape)}; stack cameras and frames along the channels"
+            )
+        if frames.dtype != torch.uint8 and not frames.is_floating_point():
+            raise InputError(
+                f"frames must be uint8 or floating point, got {frames.dtype}; cast them"
+            )
+
+
+#: Name → network, a class that is built from a `NetworkConfig`.
+NETWORKS: Registry[type[FrameNetwork]] = Registry("network")
+
+
+def build_network(config: NetworkConfig) -> FrameNetwork:
+    """Return a new network of a configuration's kind."""
+    return NETWORKS[config.kind](config)
 
 
 class ResidualBlock(nn.Module):
@@ -112,28 +167,41 @@ class Stage(nn.Module):
         return x
 
 
-class ResidualCNN(nn.Module):
-    """Table 3's network on uint8 frames, one output per sample."""
+@NETWORKS.register("residual")
+class ResidualCNN(FrameNetwork):
+    """Table 3's network: three stages, a ReLU, dropout and one linear layer.
+
+    docs/concepts/paper-notes.md says which parts of this the table leaves open.
+    """
+
+    fused = True
+    stages: nn.ModuleList
 
     def __init__(self, config: NetworkConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         widths = (config.frame_channels, *config.stage_channels)
         self.stages = nn.ModuleList(
             Stage(before, after, config.stage_blocks) for before, after in pairwise(widths)
         )
-        self.head = nn.Linear(config.features, 1)
+        factor = 2 ** len(config.stage_channels)
+        last_map = (config.height // factor) * (config.width // factor)
+        self.head = nn.Linear(widths[-1] * last_map, 1)
 
-    def forward(self, frames: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return one float32 number per sample.
-
-        Args:
-            frames: (batch, frame_channels, height, width), uint8 as stored, or floating
-                point in [0, 1] as the augmentation returns them.
-            generator: source of the dropout mask in training mode.
-        """
-        self.check_frames(frames)
-        return self.read_out(self.embed(frames), generator)
+    @classmethod
+    def check(cls, config: NetworkConfig) -> None:
+        """Refuse frames whose sides the max-pools cannot halve, or that are not RGB."""
+        if config.frame_channels % 3:
+            raise InputError(
+                "frame_channels must be 3 × cameras × stacked frames, got "
+                f"{config.frame_channels}; stack RGB frames along the channels"
+            )
+        factor = 2 ** len(config.stage_channels)
+        for name, side in (("height", config.height), ("width", config.width)):
+            if side < MIN_SIDE or side % factor:
+                raise InputError(
+                    f"frame {name} must be a multiple of {factor} from {MIN_SIDE} to {MAX_SIDE}, "
+                    f"so that every max-pool is even, got {side}; resize or pad the frames"
+                )
 
     def embed(self, frames: Tensor) -> Tensor:
         """Return the flattened features of the last stage, (batch, features)."""
@@ -141,31 +209,6 @@ class ResidualCNN(nn.Module):
         for stage in self.stages:
             x = stage(x)
         return F.relu(x).flatten(1)
-
-    def read_out(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the linear read-out of the features, in float32, after dropout in training."""
-        features = features.float()
-        if self.training and self.config.dropout > 0:
-            keep = 1 - self.config.dropout
-            drawn = torch.rand(features.shape, generator=generator, device=features.device)
-            # Rescaled after the read-out: one number a sample instead of every feature.
-            kept = F.linear(features * (drawn < keep), self.head.weight).squeeze(1)
-            return kept / keep + self.head.bias
-        return self.head(features).squeeze(1)
-
-    def check_frames(self, frames: Tensor) -> None:
-        """Refuse frames of another shape or type than the network was built for."""
-        config = self.config
-        expected = (config.frame_channels, config.height, config.width)
-        if frames.dim() != 4 or tuple(frames.shape[1:]) != expected:
-            raise InputError(
-                f"frames must have shape (batch, {', '.join(map(str, expected))}), "
-                f"got {tuple(frames.shape)}; stack cameras and frames along the channels"
-            )
-        if frames.dtype != torch.uint8 and not frames.is_floating_point():
-            raise InputError(
-                f"frames must be uint8 or floating point, got {frames.dtype}; cast them"
-            )
 
 
 def check_stored(frames: Tensor, name: str = "frames") -> None:
@@ -193,9 +236,9 @@ def scaled(frames: Tensor) -> Tensor:
     return frames if frames.is_floating_point() else frames.float() / 255
 
 
-def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> ResidualCNN:
+def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> FrameNetwork:
     """Return a network on a device whose initial weights follow from a seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # the CPU's alone
-        network = ResidualCNN(config)
+        network = build_network(config)
     return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -21,7 +21,7 @@ from pureward.rewards.annotations import (
 from pureward.rewards.arithmetic import Arithmetic, logits, random_logits, resolved, usable_device
 from pureward.rewards.compose import ensemble_minimum
 from pureward.rewards.config import RewardConfig
-from pureward.rewards.network import ResidualCNN, seeded_network
+from pureward.rewards.network import FrameNetwork, seeded_network
 from pureward.rewards.optimizer import adam, set_rate, trained_tensors
 from pureward.rewards.scoring import in_batches
 
@@ -164,7 +164,7 @@ class RewardModel:
         return float(_squared_error(self.predict, frames, rewards, rows))
 
     @torch.no_grad()
-    def _predict(self, network: ResidualCNN, frames: Tensor, batch_size: int) -> Tensor:
+    def _predict(self, network: FrameNetwork, frames: Tensor, batch_size: int) -> Tensor:
         network.eval()
         score = partial(logits, network, arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)

@@ -28,7 +28,7 @@ from pureward.files import (
 )
 from pureward.rewards.arithmetic import Arithmetic, usable_device
 from pureward.rewards.learned import LearnedReward, RewardSpec
-from pureward.rewards.network import NetworkConfig, ResidualCNN
+from pureward.rewards.network import FrameNetwork, NetworkConfig, build_network
 from pureward.rewards.view import View
 
 FORMAT = "pureward-reward"
@@ -78,7 +78,7 @@ def load_reward(
     weights = _read_weights(folder / WEIGHTS_FILE, _expected_shapes(spec))
     networks = {}
     for part in _part_names(spec):
-        network = ResidualCNN(spec.network)
+        network = build_network(spec.network)
         prefix = f"{part}."
         network.load_state_dict(
             {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
@@ -98,7 +98,7 @@ def _part_names(spec: RewardSpec) -> list[str]:
     return first + [f"member{i}" for i in range(spec.members)]
 
 
-def _parts(reward: LearnedReward) -> dict[str, ResidualCNN]:
+def _parts(reward: LearnedReward) -> dict[str, FrameNetwork]:
     first = [] if reward.discriminator is None else [reward.discriminator]
     return dict(zip(_part_names(reward.spec), first + reward.members, strict=True))
 
@@ -135,6 +135,7 @@ def _read_spec(path: Path) -> RewardSpec:
             "from; it is read as it paid then, train it again",
             stacklevel=3,
         )
+        network["kind"] = "residual"
         network["view"] = json.loads(json.dumps(asdict(View.off())))
         if config.pop("level", 0.0) != 0.0 or config.pop("gate", "hard") != "hard":
             raise InputError(
@@ -182,7 +183,7 @@ def _same_kind(value: Any, example: Any) -> bool:
 
 def _expected_shapes(spec: RewardSpec) -> dict[str, tuple[int, ...]]:
     with torch.device("meta"):  # shapes without memory, however large the file claims to be
-        shapes = {k: tuple(v.shape) for k, v in ResidualCNN(spec.network).state_dict().items()}
+        shapes = {k: tuple(v.shape) for k, v in build_network(spec.network).state_dict().items()}
     return {f"{p}.{k}": shape for p in _part_names(spec) for k, shape in shapes.items()}
 
 

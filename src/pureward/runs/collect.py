@@ -16,16 +16,16 @@ from torch import Tensor
 import pureward
 from pureward.data import pack
 from pureward.data.draw import Painter
-from pureward.data.episodes import DRAWN_FROM, FAILURE, HELD_OUT, TRAIN, Episode
+from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.replay.layout import readable
 from pureward.data.writing import write_episodes
 from pureward.envs import BatchEnv, find_device, make
-from pureward.envs.tasks import TASKS
+from pureward.envs.making import check_name
 from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.runs.card import describe, write_card
 from pureward.runs.policy import load_policy, snapshots
-from pureward.types import Policy
+from pureward.types import DRAWN_FROM, Policy
 
 # Failures are looked for among episodes of this many policies from the whole course of the run,
 # and of random actions; each plays as many episodes as failures are wanted.
@@ -90,7 +90,7 @@ def collect(
     place = str(find_device(device))
     choose = _course if stages else _last
     parts = choose(policy, place, TRAIN, episodes) + choose(policy, place, HELD_OUT, held_out)
-    parts += _clumsy(task, policy, place, failures, seed)
+    parts += _clumsy(policy, place, failures, seed)
     with whole_folder(out) as folder:  # claimed before minutes are spent on playing
         env = make(task, sum(part.worlds for part in parts), place, seed=seed + _COLLECTING_SEED)
         played = _label(rollout(env, _together(parts)), parts)
@@ -114,21 +114,19 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     The environment is reset first, and is left in the last states.
     """
     assert not env.stagger, "staggered worlds end their first episodes early"
-    steps = env.task.horizon
-    # One step later than the task's own end, so that the last arrival state is still there.
-    env.horizon = steps + 1
+    env.resets = False  # so that the last arrival state is still there
     try:
         obs = env.reset()
         seen = [_snapshot(env, obs.state, obs.frames)]
         done = []
-        for _ in range(steps):
+        for _ in range(env.horizon):
             action = act(obs.state).clone()  # a policy may write to the same memory again
             step = env.step(action)
             obs = step.obs
             seen.append(_snapshot(env, obs.state, obs.frames))
             done.append({"actions": action, "rewards": step.reward, "success": step.success})
     finally:
-        env.horizon = steps
+        env.resets = True
     env.check()
     at = {name: torch.stack([row[name] for row in seen], dim=1).cpu() for name in seen[0]}
     did = {name: torch.stack([row[name] for row in done], dim=1).cpu() for name in done[0]}
@@ -146,9 +144,11 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
 
 
 def _snapshot(env: BatchEnv, state: Tensor, frames: Tensor | None) -> dict[str, Tensor]:
-    fields = {name: getattr(env.engine.state, name) for name in DRAWN_FROM}
-    kept = {name: value.clone() for name, value in fields.items() if value.numel()}
-    return kept | {"state": state.clone()} | ({} if frames is None else {"frames": frames})
+    return (
+        env.simulator_state()
+        | {"state": state.clone()}
+        | ({} if frames is None else {"frames": frames})
+    )
 
 
 def _last(run: Path, device: str, split: str, worlds: int) -> list[_Part]:
@@ -187,11 +187,11 @@ def _course(
     ]
 
 
-def _clumsy(task: str, run: Path, device: str, wanted: int, seed: int) -> list[_Part]:
+def _clumsy(run: Path, device: str, wanted: int, seed: int) -> list[_Part]:
     """Random actions and policies from the whole course, among whose episodes failures are."""
     if wanted == 0:
         return []
-    random = _random(seed, TASKS[task].build().nu, device)
+    random = _random(seed, load_policy(run).action_size, device)
     tried = min(_FAILING_POLICIES, len(snapshots(run)))
     return [
         _Part(policy="random", act=random, split=FAILURE, worlds=wanted),
@@ -242,14 +242,14 @@ def _facts(
     run: Path, env: BatchEnv, *, stages: bool, frames: bool, compact: bool, seed: int
 ) -> dict[str, Any]:
     return {
-        "task": env.task.name,
+        "task": env.name,
         "kind": "stages of a run's learning" if stages else "demonstrations",
         "frames": "stored, lossless" if frames else "drawn on load from stored states",
         "rounded_to": pack.GRID if compact else None,
         "run": run.name,
         "seed": seed,
         "device": env.device.type,
-        "control_step_seconds": env.task.control_step(env.engine.model),
+        "control_step_seconds": env.control_step,
         "versions": {
             "pureward": pureward.__version__,
             "mujoco": version("mujoco"),
@@ -287,7 +287,7 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> None:
             raise InputError(f"{name} must be at least {least}, got {count}; pass {least} or more")
     if os.path.lexists(out):  # a link to nowhere is in the way too
         raise InputError(f"{out} exists already; choose another folder or delete it first")
-    _ = TASKS[task]
+    check_name(task)
     trained = load_policy(run).config.task
     if trained != task:
         raise InputError(

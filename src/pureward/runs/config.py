@@ -3,11 +3,10 @@
 
 from dataclasses import dataclass, field
 
-from pureward.agents.d4pg.agent import D4PGConfig
-from pureward.agents.d4pg.exploration import ExplorationConfig
+from pureward.agents import AGENTS, AgentConfig, D4PGConfig
+from pureward.agents.exploration import ExplorationConfig
 from pureward.data.replay.replay import ReplayConfig
-from pureward.envs.tasks import TASKS
-from pureward.envs.tasks.scripted import check_scripted
+from pureward.envs.making import check_name
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS, choose
@@ -63,8 +62,10 @@ class RunConfig:
     """Windows in an update."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     """How much is kept and how windows look."""
-    agent: D4PGConfig = field(default_factory=D4PGConfig)
-    """The policy and its critic."""
+    algorithm: str = "d4pg"
+    """The RL algorithm, a name in `pureward.AGENTS`."""
+    agent: AgentConfig = field(default_factory=D4PGConfig)
+    """Settings of the algorithm."""
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
     """Noise on the collecting policy's actions."""
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -97,11 +98,15 @@ class RunConfig:
         put_right(self)
         if not str(self.out):
             raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
-        TASKS[self.task].variant(self.distractors or None)
+        check_name(self.task, self.distractors or None, scripted=self.guided > 0)
         if not 0 <= self.guided <= 1:
             raise InputError(f"guided is a share of the worlds, got {self.guided}; try 0.25")
-        if self.guided:
-            check_scripted(self.task)
+        wanted = AGENTS[self.algorithm].config
+        if not isinstance(self.agent, wanted):
+            raise InputError(
+                f"the settings of {self.algorithm} are a {wanted.__name__}, got "
+                f"{type(self.agent).__name__}; pass agent={wanted.__name__}()"
+            )
         self._check_reward()
         least = {
             **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),
@@ -153,14 +158,8 @@ class RunConfig:
                     f"prior {self.prior!r} must keep η at least {_SMALLEST_PRIOR:g} from 0 and 1, "
                     f"got {eta:g}; D computes in float32, try 0.5"
                 )
-        highest = self.reward.ceiling if method.reward == "imitation" else 0.0
-        needed = highest / (1.0 - self.replay.discount) if self.replay.discount < 1 else 0.0
-        if self.agent.value_high < needed * (1 - 1e-6):
-            raise InputError(
-                f"returns of rewards up to {highest:g} reach {needed:g} at γ = "
-                f"{self.replay.discount:g}, and the critic ends at {self.agent.value_high:g}; "
-                f"set agent.value_high to {needed:g} or lower reward.ceiling"
-            )
+        if method.reward == "imitation":
+            self.agent.check_returns(self.reward.ceiling, self.replay.discount)
 
     @property
     def needs_frames(self) -> bool:

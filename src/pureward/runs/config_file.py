@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pureward.agents import AGENTS
 from pureward.errors import InputError
 from pureward.files import read_file, write_json
 from pureward.runs.checked import is_like
@@ -44,6 +45,9 @@ def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
             "use the version of pureward that wrote it"
         )
     defaults = kind()
+    if "algorithm" in values:  # which settings the agent has depends on it
+        algorithm = values["algorithm"]
+        defaults = replace(defaults, algorithm=algorithm, agent=AGENTS[algorithm].config())
     parts: dict[str, Any] = {}
     for name, value in values.items():
         default = getattr(defaults, name)

@@ -8,10 +8,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from pureward.agents.d4pg.agent import D4PG
-from pureward.agents.d4pg.config import D4PGConfig
-from pureward.agents.d4pg.network import Actor
-from pureward.agents.d4pg.normaliser import Normaliser
+from pureward.agents import AGENTS, Agent
 from pureward.errors import InputError
 from pureward.files import open_tensors, shapes_in, whole_file, write_tensors
 from pureward.runs.config import RunConfig
@@ -30,16 +27,14 @@ class SavedPolicy:
     config: RunConfig
     env_steps: int
     act: Policy
+    action_size: int
 
 
-def write_snapshot(folder: Path, env_steps: int, agent: D4PG) -> None:
+def write_snapshot(folder: Path, env_steps: int, agent: Agent) -> None:
     """Keep the policy as it is now."""
-    tensors = {f"actor.{name}": t for name, t in agent.actor.state_dict().items()}
-    if agent.normaliser is not None:
-        tensors |= {f"normaliser.{name}": t for name, t in agent.normaliser.state_dict().items()}
     sizes = {"state_size": str(agent.state_size), "action_size": str(agent.action_size)}
     with whole_file(folder / f"{step_name(env_steps)}.safetensors") as partial:
-        write_tensors(partial, tensors, sizes)
+        write_tensors(partial, agent.policy_tensors(), sizes)
 
 
 def snapshots(run: Path) -> list[Path]:
@@ -64,7 +59,7 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
     try:
         with open_tensors(path) as file:
             sizes = [int(file.metadata()[name]) for name in ("state_size", "action_size")]
-            _check_shapes(path, shapes_in(file), config.agent, sizes)
+            _check_shapes(path, shapes_in(file), config, sizes)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except InputError:
         raise
@@ -72,14 +67,14 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
         raise InputError(
             f"policy {path} cannot be read ({error}); choose another of {run}/snapshots"
         ) from error
-    network = _network(config.agent, sizes)
+    network = AGENTS[config.algorithm].policy(config.agent, *sizes)
     network.load_state_dict(tensors)
     act = _on_its_states(network.to(device), sizes[0], path)
-    return SavedPolicy(config=config, env_steps=env_steps, act=act)
+    return SavedPolicy(config=config, env_steps=env_steps, act=act, action_size=sizes[1])
 
 
 def _check_shapes(
-    path: Path, found: dict[str, tuple[int, ...]], config: D4PGConfig, sizes: list[int]
+    path: Path, found: dict[str, tuple[int, ...]], config: RunConfig, sizes: list[int]
 ) -> None:
     """Refuse a file whose tensors are not those of its settings, before any memory is claimed."""
     if not all(1 <= size <= _LARGEST_SIZE for size in sizes):
@@ -87,11 +82,9 @@ def _check_shapes(
             f"policy {path} must have sizes from 1 to {_LARGEST_SIZE:,}, got {sizes}; "
             f"choose another of {path.parent}"
         )
-    expected: dict[str, tuple[int, ...]] = {}
-    if len(config.actor_layers) <= len(found):
-        with torch.device("meta"):  # shapes without memory
-            tensors = _network(config, sizes).state_dict()
-        expected = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    with torch.device("meta"):  # shapes without memory
+        tensors = AGENTS[config.algorithm].policy(config.agent, *sizes).state_dict()
+    expected = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted(expected.keys() | found.keys()):
         if found.get(name) != expected.get(name):
             raise InputError(
@@ -101,23 +94,7 @@ def _check_shapes(
             )
 
 
-def _network(config: D4PGConfig, sizes: list[int]) -> torch.nn.ModuleDict:
-    """The parts of a snapshot: the actor, and the normaliser if the agent has one."""
-    state_size, action_size = sizes
-    actor = Actor(
-        state_size,
-        action_size,
-        config.actor_layers,
-        norm_first=config.norm_first,
-        generator=torch.Generator(),
-    )
-    parts: dict[str, torch.nn.Module] = {"actor": actor}
-    if config.normalise:
-        parts["normaliser"] = Normaliser(state_size)
-    return torch.nn.ModuleDict(parts)
-
-
-def _on_its_states(network: torch.nn.ModuleDict, state_size: int, path: Path) -> Policy:
+def _on_its_states(network: torch.nn.Module, state_size: int, path: Path) -> Policy:
     """The greedy actions, in a world whose states are those that were learned on."""
 
     @torch.no_grad()
@@ -127,8 +104,6 @@ def _on_its_states(network: torch.nn.ModuleDict, state_size: int, path: Path) ->
                 f"policy {path} acts on states of {state_size} numbers, got "
                 f"{state.shape[-1]}; it was trained on another task, choose that one"
             )
-        if "normaliser" in network:
-            state = network["normaliser"](state)
-        return network["actor"](state)
+        return network(state)
 
     return act

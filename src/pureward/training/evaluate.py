@@ -129,7 +129,7 @@ def evaluate(
             learned += reward(stack.push(_seen(step.final_obs)))
         held = (held + 1) * step.success
         longest = torch.maximum(longest, held)
-    asked = max(0, HOLD - env.task.hold) + 1  # the first success comes after `hold` steps
+    asked = max(0, HOLD - env.hold) + 1  # the first success comes after `hold` steps
     return Evaluation(
         returns=returns,
         solved=longest >= asked,
@@ -148,7 +148,7 @@ def film(env: BatchEnv, policy: Policy, path: Path, *, seed: int) -> None:
     """Write a video of one episode of every world of an environment with cameras."""
     env.seed(seed)
     obs = env.reset()
-    with video(path, 1.0 / env.task.control_step(env.engine.model)) as write:
+    with video(path, 1.0 / env.control_step) as write:
         for _ in range(env.horizon):
             write(mosaic(first_camera(_seen(obs))))
             obs = env.step(policy(obs.state)).obs

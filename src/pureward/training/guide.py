@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Episodes that the task's script begins and the policy ends.
 
-Nobody stacks blocks by chance. A script that can takes some worlds part of the way and hands over
-at a random step, so that the policy practises every stage of the task from the first minute, and
-the replay always holds steps that lead on to the next.
+Random actions never stack two blocks. In some worlds a script begins each episode and the policy
+takes over at a random step, so that the policy practises every stage of the task from the start.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pureward.envs import BatchEnv
-from pureward.envs.tasks.scripted import Scripted
 
 
 class Guide:
@@ -20,7 +18,7 @@ class Guide:
 
     def __init__(self, env: BatchEnv, *, share: float, generator: torch.Generator) -> None:
         """Guide this share of the worlds, spread evenly over them."""
-        self._script = Scripted(env.task.name, env.engine.state)
+        self._script = env.script()
         self._elapsed = env.elapsed
         self._latest = env.horizon // 2  # scripts are done by then
         self._generator = generator

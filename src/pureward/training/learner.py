@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 import torch
 from torch import Tensor
 
-from pureward.agents.d4pg.agent import D4PG
-from pureward.agents.d4pg.exploration import Exploration
+from pureward.agents import AGENTS
+from pureward.agents.exploration import Exploration
 from pureward.capture import CapturedCall
 from pureward.data.replay.replay import Replay
 from pureward.envs import BatchEnv
@@ -32,7 +32,7 @@ class Learner:
         self.config = config
         self.device = env.device
         self.generator = torch.Generator(env.device).manual_seed(config.seed)
-        self.agent = D4PG(
+        self.agent = AGENTS[config.algorithm].make(
             config.agent,
             state_size=env.state_size,
             action_size=env.action_size,
@@ -189,8 +189,9 @@ class Learner:
 
     def _run(self, name: str, call: Callable[[], Tensor], changed: Iterable[Tensor]) -> None:
         """Call a part of the control step; on CUDA, as a graph captured the first time."""
-        # Frames in the host's memory are waited for, which no graph can.
-        if self.device.type != "cuda" or self.config.replay.storage == "host":
+        # Reading frames from the host's memory synchronises, which a graph cannot do.
+        on_host = self.config.replay.storage == "host"
+        if self.device.type != "cuda" or on_host or not self.agent.captures:
             call()
             return
         if name not in self._captured:

@@ -10,7 +10,6 @@ import pureward
 from pureward.envs.tasks import TASKS, lift, stack
 from pureward.envs.tasks.jaco.layout import BANANA, BLUE, HAND, PINCH_SITE, RED, first_position
 from pureward.envs.tasks.jaco.objects import BANANA_RADIUS
-from pureward.envs.tasks.scripted import Scripted
 from pureward.errors import InputError
 
 
@@ -22,7 +21,7 @@ def put(env, body: int, place: torch.Tensor, world: int = 0) -> None:
 def episode(name: str, worlds: int, seed: int = 0, steps: int = 250, **options):
     """Rewards and successes (steps, worlds) under the script."""
     env = pureward.make(name, worlds, "cpu", seed=seed, **options)
-    script = Scripted(name, env.engine.state)
+    script = env.script()
     told = [env.step(script()) for _ in range(steps)]
     return torch.stack([t.reward for t in told]), torch.stack([t.success for t in told]), env
 
@@ -194,8 +193,8 @@ def test_the_script_solves_the_tasks_from_many_resets(name, distractors):
 
 def test_a_task_without_a_script_is_told():
     env = pureward.make("reach", 1, "cpu")
-    with pytest.raises(InputError, match=r"no script for task 'reach'; choose from \['lift'"):
-        Scripted("reach", env.engine.state)
+    with pytest.raises(InputError, match="reach has no script; leave out guided"):
+        env.script()
 
 
 def test_hands_that_do_nothing_earn_little():

@@ -5,12 +5,13 @@ One update draws nothing, reads nothing back and does not branch on data, so tha
 graph may hold it together with the sampling before and whatever labels the rewards.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from pureward.agents.agent import Agent, Batch
 from pureward.agents.d4pg.adam import Adam
 from pureward.agents.d4pg.arithmetic import Arithmetic, fused_update, resolved
 from pureward.agents.d4pg.categorical import (
@@ -21,11 +22,10 @@ from pureward.agents.d4pg.categorical import (
     project,
     support,
 )
-from pureward.agents.d4pg.config import Batch, D4PGConfig
+from pureward.agents.d4pg.config import D4PGConfig
 from pureward.agents.d4pg.network import Actor, Critic
 from pureward.agents.d4pg.normaliser import Normaliser
 from pureward.agents.d4pg.weights import flattened
-from pureward.errors import InputError
 
 if TYPE_CHECKING:
     from pureward.kernels.d4pg.update import FusedUpdate
@@ -33,8 +33,30 @@ if TYPE_CHECKING:
 __all__ = ["D4PG", "Batch", "D4PGConfig"]
 
 
-class D4PG:
+class GreedyPolicy(nn.Module):
+    """What acts: the actor, and the normaliser of states if the agent has one."""
+
+    def __init__(self, config: D4PGConfig, state_size: int, action_size: int) -> None:
+        super().__init__()
+        self.normaliser = Normaliser(state_size) if config.normalise else None
+        self.actor = Actor(
+            state_size,
+            action_size,
+            config.actor_layers,
+            norm_first=config.norm_first,
+            generator=torch.Generator(),
+        )
+
+    def forward(self, state: Tensor) -> Tensor:
+        """Return actions (worlds, action size) in [−1, 1]."""
+        return self.actor(state if self.normaliser is None else self.normaliser(state))
+
+
+class D4PG(Agent):
     """A deterministic policy and a critic of its return's distribution."""
+
+    config: D4PGConfig
+    captures = True
 
     def __init__(
         self,
@@ -142,23 +164,15 @@ class D4PG:
         """Whether each network's weights are all numbers, bool () each, not read back."""
         return {name: weights.isfinite().all() for name, weights in self._online.items()}
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """All that a later `load_state_dict` needs to go on from here: tensors by name."""
-        return {name: tensor.detach().clone() for name, tensor in self.tensors()}
-
-    @torch.no_grad()
-    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
-        """Go on from where `state_dict` was taken, in place, which captured graphs see."""
-        own = dict(self.tensors())
-        for name, tensor in own.items():
-            found = tuple(saved[name].shape) if name in saved else None
-            if found != tuple(tensor.shape):
-                raise InputError(
-                    f"a saved agent's {name!r} must have shape {tuple(tensor.shape)}, got {found}; "
-                    "use the task and agent settings it was saved with"
-                )
-        for name, tensor in own.items():
-            tensor.copy_(saved[name])
+    def policy_tensors(self) -> dict[str, Tensor]:
+        """Return the state dict of `GreedyPolicy`."""
+        parts = {"actor": self.actor, "normaliser": self.normaliser}
+        return {
+            f"{part}.{name}": tensor
+            for part, module in parts.items()
+            if module is not None
+            for name, tensor in module.state_dict().items()
+        }
 
     def _networks(self, state_size: int, action_size: int, seed: int) -> tuple[Actor, Critic]:
         # Drawn on the CPU: a seed means the same weights on every device.

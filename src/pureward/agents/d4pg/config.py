@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent is told: its settings, and the batches it learns from."""
+"""Settings of D4PG."""
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
+from pureward.agents.agent import AgentConfig
 from pureward.errors import InputError
 
 # Units of a layer: a mistyped number is told before it fills the memory, page by page.
@@ -14,7 +13,7 @@ _HIGHEST = 1e30
 
 
 @dataclass(frozen=True, kw_only=True)
-class D4PGConfig:
+class D4PGConfig(AgentConfig):
     """How the agent looks and learns; the defaults are Table 4, then Acme's D4PG."""
 
     actor_layers: tuple[int, ...] = (300, 200)
@@ -66,18 +65,12 @@ class D4PGConfig:
                 f"{self.target_period} and {self.polyak}; try 100 and 0"
             )
 
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Steps to learn from, with rewards that somebody gave them."""
-
-    state: Tensor
-    """s_t, float32 (batch, state size)."""
-    action: Tensor
-    """a_t, float32 (batch, action size)."""
-    reward: Tensor
-    """Discounted sum of the next n rewards, float32 (batch,)."""
-    discount: Tensor
-    """What the value of `next_state` counts, float32 (batch,): γⁿ, or 0 after a terminal."""
-    next_state: Tensor
-    """s_t+n, float32 (batch, state size)."""
+    def check_returns(self, highest: float, discount: float) -> None:
+        """Refuse a highest return below what rewards up to `highest` can reach."""
+        needed = highest / (1.0 - discount) if discount < 1 else 0.0
+        if self.value_high < needed * (1 - 1e-6):
+            raise InputError(
+                f"returns of rewards up to {highest:g} reach {needed:g} at γ = {discount:g}, and "
+                f"the critic ends at {self.value_high:g}; set agent.value_high to {needed:g} or "
+                "lower reward.ceiling"
+            )

@@ -11,6 +11,7 @@ from pureward.envs.tasks.jaco.objects import BANANA_RADIUS, DISTRACTORS
 from pureward.envs.tasks.jaco.observation import OBSERVED, observe
 from pureward.envs.tasks.jaco.placement import random_tray
 from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
+from pureward.envs.tasks.scripted import SHUT, Move, Scripted, pick
 from pureward.envs.tasks.shaping import gaussian, linear
 from pureward.envs.tasks.task import Task
 
@@ -50,6 +51,6 @@ LIFT = Task(
     observed=OBSERVED,
     reward=reward,
     success=success,
-    mirrors=True,
     hold=10,
+    script=partial(Scripted, BANANA, (*pick(BANANA), Move(above=0.24, grip=SHUT, patience=400))),
 )

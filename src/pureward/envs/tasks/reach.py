@@ -65,5 +65,4 @@ REACH = Task(
     observe=observe,
     reward=reward,
     success=success,
-    mirrors=True,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hand-written controller that sees everything, to prove lifting and stacking solvable."""
+"""A hand-written controller that sees the whole state, for lifting and stacking."""
 
 import math
 from dataclasses import dataclass
@@ -12,19 +12,16 @@ from pureward.envs.sim.engine import State
 from pureward.envs.tasks.jaco.arm import FINGER_SPEED, JOINTS, LARGE_JOINT_SPEED, SMALL_JOINT_SPEED
 from pureward.envs.tasks.jaco.layout import (
     BANANA,
-    BLUE,
     HAND_BODY,
     OBJECT_BODIES,
-    RED,
     fingers,
     place,
 )
 from pureward.envs.tasks.jaco.objects import BLOCK
 from pureward.envs.tasks.jaco.scene import TRAY
-from pureward.errors import InputError
 
 # Angles of the fingers: tips 8.5 cm apart, and pressed together.
-_OPEN, _SHUT = 0.75, 1.4
+WIDE, SHUT = 0.75, 1.4
 # The point between the closing fingertips, in the hand's frame; how far beside it open fingers'
 # tips come down, along the direction in which they close.
 _TOOL = (0.004, 0.002, -0.188)
@@ -45,7 +42,7 @@ class Move:
     """The body to go to; None stays where it is, horizontally."""
     above: float | None = None
     """Metres above that body's centre, or above the table; None stays at this height."""
-    grip: float = _OPEN
+    grip: float = WIDE
     """Angle that the fingers make for."""
     near: float = 0.01
     """Metres from the goal at which the next move begins."""
@@ -55,43 +52,30 @@ class Move:
     """Control steps after which the next move begins anyway; what is carried starts all over."""
 
 
-def _pick(body: int) -> tuple[Move, ...]:
+def pick(body: int) -> tuple[Move, ...]:
+    """The moves that pick a body up."""
     return (
         Move(over=body, above=0.11, near=0.015),
         Move(over=body, above=-0.003, near=0.004, patience=60),
-        Move(grip=_SHUT, steps=22, patience=22),
+        Move(grip=SHUT, steps=22, patience=22),
     )
-
-
-_CARRY = BLOCK + 0.05  # metres over blue's centre on the way there
-_SCRIPTS = {
-    "lift": (*_pick(BANANA), Move(above=0.24, grip=_SHUT, patience=400)),
-    "stack": (
-        *_pick(RED),
-        Move(above=0.16, grip=_SHUT, near=0.03),
-        Move(steer=RED, over=BLUE, above=_CARRY, grip=_SHUT, near=0.006, steps=10, patience=80),
-        Move(steer=RED, over=BLUE, above=BLOCK + 0.001, grip=_SHUT, near=0.004, patience=40),
-        Move(grip=_OPEN, steps=16, patience=16),
-        Move(above=0.26, grip=_OPEN, patience=400),
-    ),
-}
-_TARGETS = {"lift": BANANA, "stack": RED}
-
-
-def check_scripted(task: str) -> None:
-    """Refuse a task that has no script."""
-    if task not in _SCRIPTS:
-        raise InputError(f"no script for task {task!r}; choose from {sorted(_SCRIPTS)}")
 
 
 class Scripted:
     """Acts in every world of a task's live state; call it once before each step."""
 
-    def __init__(self, task: str, state: State):
-        check_scripted(task)
+    def __init__(self, target: int, moves: tuple[Move, ...], state: State):
+        """Begin with the first move.
+
+        Args:
+            target: the body to pick up.
+            moves: the script.
+            state: of the worlds, read at every call.
+        """
         self._state = state
-        self._target = _TARGETS[task]
-        self._moves = _Table(_SCRIPTS[task], state.qpos)
+        self._target = target
+        self._moves = _Table(moves, state.qpos)
+        self.last_move = self._moves.last
         worlds, device = len(state.qpos), state.qpos.device
         self.move = torch.zeros(worlds, dtype=torch.int64, device=device)
         self._since = torch.zeros_like(self.move)
@@ -116,11 +100,6 @@ class Scripted:
         arm = arm / arm.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
         hand = 4.0 * (self._moves.grip[self.move][:, None] - fingers(state)) / FINGER_SPEED
         return torch.cat([arm, hand.clamp(-1.0, 1.0)], dim=1).float()
-
-    @property
-    def last_move(self) -> int:
-        """Number of the script's last move."""
-        return self._moves.last
 
     def tensors(self) -> dict[str, Tensor]:
         """What it remembers from step to step, by name."""
@@ -188,7 +167,7 @@ class _Table:
         self.steps = whole([move.steps for move in script])
         self.patience = whole([move.patience for move in script])
         # After the first grip closes, and as long as the fingers stay shut, something is carried.
-        shut = [move.grip == _SHUT for move in script]
+        shut = [move.grip == SHUT for move in script]
         self.carries = whole([a and b for a, b in zip([False, *shut[:-1]], shut, strict=True)])
 
 

@@ -12,6 +12,7 @@ from pureward.envs.tasks.jaco.objects import BLOCK, DISTRACTORS
 from pureward.envs.tasks.jaco.observation import OBSERVED, observe
 from pureward.envs.tasks.jaco.placement import random_tray
 from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
+from pureward.envs.tasks.scripted import SHUT, WIDE, Move, Scripted, pick
 from pureward.envs.tasks.shaping import gaussian, linear
 from pureward.envs.tasks.task import Task
 
@@ -77,6 +78,16 @@ def success(state: State) -> Tensor:
     return (aside <= ASIDE) & (level <= LEVEL) & open_ & (from_pinch(state, RED) >= AWAY)
 
 
+_CARRY = BLOCK + 0.05  # metres over blue's centre on the way there
+_MOVES = (
+    *pick(RED),
+    Move(above=0.16, grip=SHUT, near=0.03),
+    Move(steer=RED, over=BLUE, above=_CARRY, grip=SHUT, near=0.006, steps=10, patience=80),
+    Move(steer=RED, over=BLUE, above=BLOCK + 0.001, grip=SHUT, near=0.004, patience=40),
+    Move(grip=WIDE, steps=16, patience=16),
+    Move(above=0.26, grip=WIDE, patience=400),
+)
+
 STACK = Task(
     name="stack",
     summary="put the red block on the blue one with a Jaco arm",
@@ -91,6 +102,6 @@ STACK = Task(
     observed=OBSERVED,
     reward=reward,
     success=success,
-    mirrors=True,
     hold=10,
+    script=partial(Scripted, RED, _MOVES),
 )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pureward.envs.sim.engine import Limits, State
 from pureward.errors import InputError
+from pureward.types import Script
 
 #: Draws the state fields that a new episode of every world starts from.
 Reset = Callable[[int, torch.Generator], Mapping[str, Tensor]]
@@ -39,10 +40,10 @@ class Task:
     """The task's own reward in [0, 1] (worlds,)."""
     success: Callable[[State], Tensor]
     """Whether each world is in a state that solves the task (worlds,)."""
-    mirrors: bool = False
-    """Whether the mirror image of a frame shows the same behaviour; learning may then flip it."""
     hold: int = 1
-    """Control steps on end that `success` must be true for the task to count as solved."""
+    """Consecutive control steps for which `success` must be true for the task to be solved."""
+    script: Callable[[State], Script] | None = None
+    """Makes a hand-written policy that acts in the worlds of a live state."""
     observed: Mapping[str, int] = field(default_factory=dict)
     """What `observe` gives, in order: name and how many numbers. Empty where it is not told."""
     variants: Mapping[str, Callable[[], mujoco.MjModel]] = field(default_factory=dict)

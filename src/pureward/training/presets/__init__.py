@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pureward.envs.tasks import TASKS
+from pureward.agents import AGENTS
+from pureward.envs.making import check_name
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
@@ -34,14 +35,18 @@ def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
     """Return the settings of a run.
 
     Args:
-        task: a name in `TASKS`.
+        task: a name in `TASKS` or `ENVIRONMENTS`.
         name: "fast" or "paper".
         changes: settings of `RunConfig` that replace the preset's, among them `method`.
     """
-    TASKS[task]
+    check_name(task)
     rows = rows_of(task, name, changes.get("method", "truth"))
     settings = {key: value for row in rows.values() for key, value in row.items()}
     default = RunConfig()
+    algorithm = changes.get("algorithm", default.algorithm)
+    if algorithm != default.algorithm:  # the tables have settings of the default one
+        default = RunConfig(algorithm=algorithm, agent=AGENTS[algorithm].config())
+        settings = {key: value for key, value in settings.items() if "agent." not in key}
     settings |= {"task": task} | changes
     return replace(default, **changed_parts(default, settings))
 
