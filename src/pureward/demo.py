@@ -65,7 +65,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
     print("Episodes where reward and truth part:")
     paths = [Path(config.out) for config in configs]
     for path in paths:
-        print(f"  {path.name}: {probe(path, episodes=size.evaluated, device='cpu').told()}")
+        print(f"  {path.name}: {probe(path, episodes=size.evaluated, device='cpu').summary()}")
     report = out / "report.html"
     notes = _notes(out, size, time.monotonic() - began)
     runs = write_report(report, paths, title="Four rewards learned from pixels", notes=notes)

@@ -1,8 +1,8 @@
-"""η beside the truth: the ratio by hand, and what is told where something is not known."""
+"""η and the simulator: the ratio by hand, and the sentence if something is not known."""
 
 import pytest
 
-from pureward.diagnostics.eta import read_eta, true_course
+from pureward.diagnostics.eta import read_eta, true_eta
 from pureward.diagnostics.history import History, read_history
 from synthetic import write_card, write_run
 
@@ -11,7 +11,7 @@ ESTIMATED = {"prior": 0.45, "prior/value": 0.48, "prior/low": 0.4, "prior/high":
 
 @pytest.fixture
 def make(tmp_path):
-    """A run with two lines of training, of which the last counts."""
+    """A run with two lines of training; the last one counts."""
 
     def made(method: str = "nn-pugail", *, card: float | None = 0.8, **late: float) -> History:
         data = write_card(tmp_path / "data", train=90.0, failure=10.0, success_share=card)
@@ -27,33 +27,34 @@ def make(tmp_path):
 def test_eta_is_the_ratio_of_the_two_shares(make):
     run = make(**ESTIMATED, true_success=0.36)
     found = read_eta(run)
-    assert found.true == pytest.approx(0.36 / 0.8)
-    assert found.told() == (
+    true = found.numbers["true"]
+    assert true == pytest.approx(0.36 / 0.8)
+    assert found.sentence == (
         "η̂ is 0.48 (95% interval 0.40 to 0.57) and η is 0.45; by the simulator it is 0.45, "
-        "inside it (36% of the agent's frames are successes, 80% of the demonstrations')"
+        "inside the interval (36% of the agent's frames are successes, 80% of the demonstrations')"
     )
-    assert found.numbers() == {
-        "used": 0.45, "estimate": 0.48, "low": 0.4, "high": 0.57, "true": found.true,
+    assert found.numbers == {
+        "used": 0.45, "estimate": 0.48, "low": 0.4, "high": 0.57, "true": true,
         "agent_success": 0.36, "demonstrated_success": 0.8,
     }  # fmt: skip
-    assert true_course(run).tolist() == [[10.0, 0.1 / 0.8], [20.0, 0.36 / 0.8]]
-    assert true_course(run, "seconds")[:, 0].tolist() == [1.0, 2.0]
+    assert true_eta(run).tolist() == [[10.0, 0.1 / 0.8], [20.0, 0.36 / 0.8]]
+    assert true_eta(run, "seconds")[:, 0].tolist() == [1.0, 2.0]
 
 
-def test_an_agent_better_than_its_demonstrations_is_all_demonstrated(make):
+def test_eta_is_1_for_an_agent_better_than_its_demonstrations(make):
     run = make(**ESTIMATED, true_success=0.9)
-    assert read_eta(run).true == 1.0
-    assert true_course(run)[-1, 1] == 1.0
+    assert read_eta(run).numbers["true"] == 1.0
+    assert true_eta(run)[-1, 1] == 1.0
 
 
-def test_an_interval_that_misses_the_truth_is_told(make):
-    told = read_eta(make(**ESTIMATED, true_success=0.8 * 0.3)).told()
-    assert "by the simulator it is 0.30, outside it (24% of" in told
+def test_the_sentence_says_if_the_interval_misses_the_truth(make):
+    sentence = read_eta(make(**ESTIMATED, true_success=0.8 * 0.3)).sentence
+    assert "by the simulator it is 0.30, outside the interval (24% of" in sentence
 
 
 def test_a_fixed_eta_has_no_interval(make):
-    told = read_eta(make(prior=0.5, true_success=0.2)).told()
-    assert told.startswith("η is 0.50; by the simulator it is 0.25 (20% of the agent's frames")
+    sentence = read_eta(make(prior=0.5, true_success=0.2)).sentence
+    assert sentence.startswith("η is 0.50; by the simulator it is 0.25 (20% of the agent's frames")
 
 
 @pytest.mark.parametrize(
@@ -63,16 +64,16 @@ def test_a_fixed_eta_has_no_interval(make):
         (
             {"card": None},
             {"true_success": 0.2},
-            "20% of the agent's frames are successes; the card",
+            "20% of the agent's frames are successes; the demonstrations' card",
         ),
-        ({"card": 0.0}, {"true_success": 0.2}, "does not tell how many of theirs"),
-        ({"method": "nn-purl"}, {"true_success": 0.2}, "annotated episodes fail too"),
+        ({"card": 0.0}, {"true_success": 0.2}, "has no share of successes"),
+        ({"method": "nn-purl"}, {"true_success": 0.2}, "annotated episodes may fail"),
     ],
 )
-def test_what_is_not_known_is_said(make, settings, late, sentence):
+def test_the_sentence_says_what_is_not_known(make, settings, late, sentence):
     found = read_eta(make(**settings, prior=0.5, **late))
-    assert found.true is None
-    assert sentence in found.told()
+    assert "true" not in found.numbers
+    assert sentence in found.sentence
 
 
 @pytest.mark.parametrize("method", ["gail", "prl"])
@@ -80,9 +81,9 @@ def test_methods_without_a_share_of_successes_have_no_eta(make, method):
     assert read_eta(make(method, prior=0.5, true_success=0.2)) is None
 
 
-def test_a_run_that_has_told_nothing_has_no_eta(tmp_path):
+def test_a_run_without_metrics_has_no_eta(tmp_path):
     assert read_eta(read_history(write_run(tmp_path / "run", "nn-pugail", []))) is None
 
 
-def test_an_eta_that_is_no_number_is_not_told(make):
-    assert read_eta(make(prior=float("nan"))).used == 0.5
+def test_nan_is_left_out(make):
+    assert read_eta(make(prior=float("nan"))).numbers["used"] == 0.5

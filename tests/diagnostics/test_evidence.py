@@ -1,4 +1,4 @@
-"""Evidence: the right episodes are shown, with the numbers that the reward gave."""
+"""Evidence: which episodes are shown, and with which numbers."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from PIL import Image
 import pureward
 from pureward.cli import main
 from pureward.data.episodes import Episode
-from pureward.diagnostics.evidence import Judged, by_disagreement, judge_episode, panels, probe
+from pureward.diagnostics.evidence import ScoredEpisode, by_difference, probe, score_episode
 from pureward.diagnostics.probe import Probes
 from pureward.diagnostics.strip import Panel, Strip, Track, draw_strips, film_strip
 from pureward.files import write_json
@@ -42,22 +42,22 @@ def test_success_is_d_itself_and_open_where_it_is_above_one_half():
     with torch.no_grad():
         reward.discriminator.head.bias -= reward.success_logits(frames[1:]).quantile(0.5)
     logits = reward.success_logits(frames[1:])
-    judged = judge_episode(Episode(rewards=torch.zeros(8), frames=frames), reward, 1)
-    torch.testing.assert_close(judged.success, logits.sigmoid())
+    scored = score_episode(Episode(rewards=torch.zeros(8), frames=frames), reward, 1)
+    torch.testing.assert_close(scored.success, logits.sigmoid())
     probed = Probes({"replay": frames[1:]}).measure(reward)
-    assert judged.returns()["success"] == probed["success/replay"] == 0.5
+    assert scored.returns()["success"] == probed["success/replay"] == 0.5
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """A policy, trained for a moment on the truth."""
+    """A policy, trained for 80 steps on the true reward."""
     path = tmp_path_factory.mktemp("evidence") / "run"
     pureward.train(tiny(path, env_steps=80))
     return path
 
 
 def as_run_of(path: Path, method: str, kind: str) -> None:
-    """Give the policy another reward to have been trained on, which sees two frames."""
+    """Make it a run on a learned reward, with stacks of two frames."""
     data = "demonstrations" if kind == "imitation" else "annotations"
     config = replace(
         tiny(path), method=method, reward=RewardConfig(ceiling=1.0), **{data: "somewhere"}
@@ -68,7 +68,7 @@ def as_run_of(path: Path, method: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "kind", "told"),
+    ("method", "kind", "means"),
     [
         ("nn-pugail", "imitation", {"true_return", "learned_return", "success"}),
         pytest.param(
@@ -79,7 +79,7 @@ def as_run_of(path: Path, method: str, kind: str) -> None:
         ),
     ],
 )
-def test_a_run_is_probed(trained, tmp_path, method, kind, told, capsys):
+def test_a_run_is_probed(trained, tmp_path, method, kind, means, capsys):
     as_run_of(trained, method, kind)
     with (trained / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"kind": "train", "step": 80, "prior": 0.3, "true_success": 0.2}\n')
@@ -91,7 +91,7 @@ def test_a_run_is_probed(trained, tmp_path, method, kind, told, capsys):
     ]  # fmt: skip
     table = json.loads((out / "probe.json").read_text())
     assert len(table["episodes"]) == 2
-    assert set(table["means"]) == told
+    assert set(table["means"]) == means
     assert sorted(table["parted_most_first"]) == [0, 1]
     printed = capsys.readouterr().out
     assert table["verdict"] in printed
@@ -105,7 +105,7 @@ def test_a_run_is_probed(trained, tmp_path, method, kind, told, capsys):
         assert sum(1 for _ in film.decode(video=0)) == 100, "a frame for each step"
 
 
-def test_what_cannot_be_probed_is_told(trained, tmp_path, capsys):
+def test_what_cannot_be_probed_is_refused(trained, tmp_path, capsys):
     write_json(trained / "config.json", to_json(tiny(trained)))
     with pytest.raises(SystemExit) as stop:
         main(["probe", str(trained)])
@@ -116,19 +116,21 @@ def test_what_cannot_be_probed_is_told(trained, tmp_path, capsys):
         probe(trained, episodes=0)
 
 
-def test_an_episode_is_judged_as_the_reward_judges_its_stacks():
+def test_an_episode_is_scored_by_the_reward_of_its_stacks():
     frames = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
     episode = Episode(rewards=torch.zeros(3), frames=frames)
     reward = random_reward("gated")
-    judged = judge_episode(episode, reward, stack=2)
+    scored = score_episode(episode, reward, stack=2)
     pairs = torch.cat([frames[:-1], frames[1:]], dim=1)  # the older first
-    assert torch.allclose(judged.learned, reward(pairs), atol=1e-5)
-    assert torch.allclose(judged.predicted, reward.predicted(pairs), atol=1e-5)
-    assert torch.allclose(judged.success, reward.success_logits(pairs).sigmoid(), atol=1e-5)
+    assert torch.allclose(scored.learned, reward(pairs), atol=1e-5)
+    assert torch.allclose(scored.predicted, reward.predicted(pairs), atol=1e-5)
+    assert torch.allclose(scored.success, reward.success_logits(pairs).sigmoid(), atol=1e-5)
 
 
-def judged(true: list[float], learned: list[float], predicted: list[float] | None = None) -> Judged:
-    return Judged(
+def scored(
+    true: list[float], learned: list[float], predicted: list[float] | None = None
+) -> ScoredEpisode:
+    return ScoredEpisode(
         episode=Episode(rewards=torch.tensor(true)),
         learned=torch.tensor(learned),
         success=None,
@@ -136,31 +138,31 @@ def judged(true: list[float], learned: list[float], predicted: list[float] | Non
     )
 
 
-def test_predictions_part_by_returns():
+def test_predictions_are_compared_by_returns():
     episodes = [
-        judged([1.0, 1.0], [0.0, 0.0], [1.0, 1.5]),  # half too much
-        judged([0.0, 0.0], [0.0, 0.0], [1.0, 1.0]),  # two too much
-        judged([1.0, 1.0], [0.0, 0.0], [0.5, 0.5]),  # one too little
+        scored([1.0, 1.0], [0.0, 0.0], [1.0, 1.5]),  # half too much
+        scored([0.0, 0.0], [0.0, 0.0], [1.0, 1.0]),  # two too much
+        scored([1.0, 1.0], [0.0, 0.0], [0.5, 0.5]),  # one too little
     ]
-    assert by_disagreement(episodes) == [1, 2, 0]
+    assert by_difference(episodes) == [1, 2, 0]
 
 
-def test_imitation_parts_by_ranks_much_pay_for_little_truth_first():
+def test_imitation_rewards_are_compared_by_ranks():
     honest, hacked, unpaid = (
-        judged([0.5, 0.5], [50.0, 50.0]),
-        judged([0.0, 0.1], [90.0, 80.0]),
-        judged([0.9, 1.0], [1.0, 2.0]),
+        scored([0.5, 0.5], [50.0, 50.0]),
+        scored([0.0, 0.1], [90.0, 80.0]),
+        scored([0.9, 1.0], [1.0, 2.0]),
     )
-    assert by_disagreement([honest, unpaid, hacked]) == [2, 0, 1]
+    assert by_difference([honest, unpaid, hacked]) == [2, 0, 1]
 
 
 def test_tracks_of_a_gated_reward():
     frames = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
-    told = judge_episode(
+    scored = score_episode(
         Episode(rewards=torch.ones(3), frames=frames), random_reward("gated"), stack=2
     )
-    assert set(told.returns()) == {"true_return", "learned_return", "predicted_return", "success"}
-    reward, trust = panels(told)
+    assert set(scored.returns()) == {"true_return", "learned_return", "predicted_return", "success"}
+    reward, trust = scored.panels()
     assert [track.label for track in reward.tracks] == ["true r", "predicted r_φ", "gated r"]
     assert reward.tracks[0].values.tolist() == [1.0, 1.0, 1.0]
     assert trust.threshold == 0.5

@@ -1,20 +1,20 @@
-"""Which runs are of one line."""
+"""Which runs form a line, and its label."""
 
 from pureward.diagnostics.history import read_histories
 from pureward.diagnostics.lines import lines
 from synthetic import course, write_run
 
 
-def test_runs_on_other_data_are_no_seeds_of_one_line(tmp_path):
+def test_runs_on_other_data_are_another_line(tmp_path):
     folders = ["here/demos", "there/demos", "there/others"]
     made = [
         write_run(tmp_path / str(n), "nn-pugail", course(10.0), seed=n, demonstrations=folder)
         for n, folder in enumerate(folders)
     ]
-    told = [(line.label, len(line.runs)) for line in lines(read_histories(made))]
-    assert told == [
-        ("nn-pugail, demonstrations demos", 2),
-        ("nn-pugail, demonstrations others", 1),
+    labels = [line.label for line in lines(read_histories(made))]
+    assert labels == [
+        "nn-pugail, demonstrations demos (2 seeds)",
+        "nn-pugail, demonstrations others",
     ]
 
 
@@ -32,7 +32,7 @@ def test_a_label_names_three_settings_and_counts_the_rest(tmp_path):
     assert first.endswith(" and 1 more settings")
 
 
-def test_an_empty_setting_can_be_seen(tmp_path):
+def test_an_empty_setting_is_quoted(tmp_path):
     made = [
         write_run(tmp_path / f"run{shape}", "gail", [], distractors=shape)
         for shape in ("cuboid", "")
@@ -41,7 +41,7 @@ def test_an_empty_setting_can_be_seen(tmp_path):
     assert labels == ["gail, distractors cuboid", 'gail, distractors ""']
 
 
-def test_lines_of_two_tasks_need_no_settings_to_be_told_apart(tmp_path):
+def test_labels_of_two_tasks_do_not_name_settings(tmp_path):
     made = [
         write_run(tmp_path / task, "gail", [], task=task, worlds=worlds)
         for task, worlds in (("walker", 512), ("lift", 1024))

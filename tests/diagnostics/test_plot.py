@@ -1,11 +1,11 @@
-"""Plots: the numbers drawn are those measured, and what cannot be drawn is told."""
+"""Plots: the numbers drawn are those measured, and errors name what is missing."""
 
 import numpy as np
 import pytest
 
 from pureward.cli import main
 from pureward.diagnostics.history import read_histories, read_history
-from pureward.diagnostics.lines import band, lines
+from pureward.diagnostics.lines import lines, mean_band
 from pureward.diagnostics.plot import curves
 from pureward.errors import InputError
 from pureward.picture import save_figure
@@ -13,9 +13,9 @@ from synthetic import course, write_card, write_run
 
 
 def drawn(axis) -> dict[str, np.ndarray]:
-    """The lines of the legend; those of single runs have names that begin with `_`."""
+    """The lines of the legend; labels of single runs begin with `_`."""
     named = {line.get_label(): line.get_xydata() for line in axis.get_lines()}
-    return {label: course for label, course in named.items() if label[0] != "_"}
+    return {label: points for label, points in named.items() if label[0] != "_"}
 
 
 @pytest.fixture
@@ -32,27 +32,27 @@ def runs(tmp_path):
     return read_histories(made)
 
 
-def test_mean_and_interval_of_two_courses():
+def test_mean_and_interval_of_two_series():
     one = np.array([[0.0, 0.0], [10.0, 10.0]])
     two = np.array([[5.0, 9.0], [10.0, 14.0], [20.0, 14.0]])
-    got = band([one, two])
-    assert got.at.tolist() == [5.0, 10.0]  # where both are known
-    assert got.mean.tolist() == [7.0, 12.0]
+    at, mean, half_width = mean_band([one, two])
+    assert at.tolist() == [5.0, 10.0]  # where both are known
+    assert mean.tolist() == [7.0, 12.0]
     # Two values d apart: s = d/√2, and t = 12.706 with one degree of freedom.
-    assert got.half_width == pytest.approx([12.7062 * 4 / 2, 12.7062 * 4 / 2], rel=1e-4)
+    assert half_width == pytest.approx([12.7062 * 4 / 2, 12.7062 * 4 / 2], rel=1e-4)
 
 
-def test_one_course_has_no_interval():
-    got = band([np.array([[0.0, 1.0], [1.0, 2.0]])])
-    assert got.half_width is None
-    assert got.mean.tolist() == [1.0, 2.0]
+def test_one_series_has_no_interval():
+    _, mean, half_width = mean_band([np.array([[0.0, 1.0], [1.0, 2.0]])])
+    assert half_width is None
+    assert mean.tolist() == [1.0, 2.0]
 
 
-def test_long_courses_meet_on_a_grid():
+def test_long_series_are_averaged_on_a_grid():
     many = [np.stack([np.linspace(0, 1, n), np.full(n, 3.0)], axis=1) for n in (500, 601)]
-    got = band(many)
-    assert len(got.at) == 200
-    assert np.allclose(got.mean, 3.0)
+    at, mean, _ = mean_band(many)
+    assert len(at) == 200
+    assert np.allclose(mean, 3.0)
 
 
 def test_a_line_for_each_method_and_a_dashed_one_for_the_expert(runs):
@@ -63,11 +63,11 @@ def test_a_line_for_each_method_and_a_dashed_one_for_the_expert(runs):
     assert got["nn-pugail"][-1].tolist() == [1000.0, 80.0]
     assert got["expert"][0][1] == 90.0
     assert len(axis.collections) == 1, "a band for two seeds, none for one"
-    assert len(axis.get_lines()) == 5, "and both seeds of it thinly"
-    assert axis.get_ylim()[1] < 100, "the axis is held to what was measured, not to the band"
+    assert len(axis.get_lines()) == 5, "and thin lines of both seeds"
+    assert axis.get_ylim()[1] < 100, "the axis fits the lines, not the band"
 
 
-def test_the_best_annotated_episode_is_called_so(tmp_path):
+def test_the_best_annotated_episode_has_its_label(tmp_path):
     data = write_card(tmp_path / "data", train=90.0, failure=10.0)
     run = write_run(tmp_path / "p", "prl", course(40.0), data=data)
     assert set(drawn(curves([read_history(run)]).axes[0])) == {"prl", "best annotated"}
@@ -88,11 +88,11 @@ def test_success_has_a_panel_for_each_method_and_a_line_for_each_source(runs):
     figure = curves(runs, metric="success")
     assert [axis.get_title() for axis in figure.axes] == ["gail (2 seeds)", "nn-pugail"]
     got = drawn(figure.axes[1])
-    assert set(got) == {"trained on", "held out", "agent (replay)"}
-    assert got["held out"][:, 1].tolist() == [0.5] * 5
+    assert set(got) == {"trained frames", "held-out frames", "the agent's frames"}
+    assert got["held-out frames"][:, 1].tolist() == [0.5] * 5
 
 
-def test_shares_have_a_band_of_three_seeds_on_and_none_beyond_0_and_1(tmp_path):
+def test_shares_have_a_band_from_three_seeds_on_within_0_and_1(tmp_path):
     spread = [{"success/train": share, "success/replay": 0.5} for share in (1.0, 0.6, 0.95)]
     runs = read_histories(
         [
@@ -112,8 +112,8 @@ def test_shares_have_a_band_of_three_seeds_on_and_none_beyond_0_and_1(tmp_path):
 
 def test_prior_has_a_panel_with_what_was_used_estimated_and_true(tmp_path):
     data = write_card(tmp_path / "data", train=90.0, failure=10.0, success_share=0.8)
-    told = {"prior": 0.3, "prior/value": 0.4, "prior/low": 0.2, "prior/high": 0.5}
-    rows = course(50.0, train=told | {"true_success": 0.2})
+    train = {"prior": 0.3, "prior/value": 0.4, "prior/low": 0.2, "prior/high": 0.5}
+    rows = course(50.0, train=train | {"true_success": 0.2})
     fixed = course(50.0, train={"prior": 0.5})
     runs = read_histories(
         [
@@ -137,12 +137,12 @@ def test_prior_has_a_panel_with_what_was_used_estimated_and_true(tmp_path):
         *runs,
         *read_histories([write_run(tmp_path / "s1", "nn-pugail", rows, data=data, seed=1)]),
     ]
-    assert len(curves(both, metric="prior").axes[0].collections) == 2, "an interval a run, no other"
+    assert len(curves(both, metric="prior").axes[0].collections) == 2, "one interval for each run"
     with pytest.raises(InputError, match="none of these runs has a class prior"):
         curves(runs[2:], metric="prior")
 
 
-def test_settings_tell_lines_of_one_method_apart(tmp_path):
+def test_labels_name_settings_that_differ(tmp_path):
     made = [
         write_run(tmp_path / str(prior), "nn-pugail", course(10.0), reward={"prior": prior})
         for prior in (0.25, 0.5)
@@ -151,14 +151,14 @@ def test_settings_tell_lines_of_one_method_apart(tmp_path):
     assert labels == ["nn-pugail, reward.prior 0.25", "nn-pugail, reward.prior 0.5"]
 
 
-def test_a_setting_newer_than_a_run_is_what_it_was_by_default(tmp_path):
+def test_a_setting_newer_than_a_run_has_its_default(tmp_path):
     kept = [{"memory": 0}, {}, {"memory": 20}]
     made = [
         write_run(tmp_path / str(n), "nn-pugail", course(10.0), reward=reward, seed=n)
         for n, reward in enumerate(kept)
     ]
-    told = [(line.label, len(line.runs)) for line in lines(read_histories(made))]
-    assert told == [("nn-pugail, reward.memory 0", 2), ("nn-pugail, reward.memory 20", 1)]
+    labels = [line.label for line in lines(read_histories(made))]
+    assert labels == ["nn-pugail, reward.memory 0 (2 seeds)", "nn-pugail, reward.memory 20"]
 
 
 def test_kinds_of_row_can_be_named(tmp_path):
@@ -168,7 +168,7 @@ def test_kinds_of_row_can_be_named(tmp_path):
     assert drawn(curves([run], metric="risk/violated").axes[0])["nn-pugail"][-1][1] == 0.5
 
 
-def test_what_was_not_measured_is_told(runs, tmp_path):
+def test_what_was_not_measured_is_refused(runs, tmp_path):
     with pytest.raises(InputError, match="has measured 'retrun'; choose from success, return"):
         curves(runs, metric="retrun")
     bare = read_history(write_run(tmp_path / "b", "prl", course(1.0)))
@@ -179,7 +179,7 @@ def test_what_was_not_measured_is_told(runs, tmp_path):
         curves([begun])
 
 
-def test_the_success_of_evaluations_is_offered_by_its_kind(tmp_path):
+def test_the_success_of_evaluations_needs_its_kind(tmp_path):
     rows = [{"kind": "eval", "step": 1, "return": 2.0, "success": 0.5}]
     run = read_history(write_run(tmp_path / "r", "prl", rows))
     with pytest.raises(InputError, match="choose from eval/success, return$"):
@@ -194,13 +194,13 @@ def test_every_expert_has_a_line(tmp_path):
         write_run(tmp_path / f"run-{n}", "gail", course(50.0), data=folder, seed=n)
         for n, folder in enumerate(data)
     ]
-    told = drawn(curves(read_histories(made)).axes[0])
-    assert {f"expert, {r}" for r in returns} <= told.keys()
+    got = drawn(curves(read_histories(made)).axes[0])
+    assert {f"expert, {r}" for r in returns} <= got.keys()
 
 
-def test_shares_that_are_no_numbers_were_not_measured(tmp_path):
-    spoiled = {"success/train": float("nan"), "success/held_out": float("nan")}
-    run = read_history(write_run(tmp_path / "r", "gail", course(1.0, probe=spoiled)))
+def test_shares_that_are_nan_were_not_measured(tmp_path):
+    values = {"success/train": float("nan"), "success/held_out": float("nan")}
+    run = read_history(write_run(tmp_path / "r", "gail", course(1.0, probe=values)))
     with pytest.raises(InputError, match="has probed P\\(success\\)"):
         curves([run], metric="success")
 
@@ -217,7 +217,7 @@ def test_files_by_suffix(runs, tmp_path, suffix):
     save_figure(curves(runs), path)
     written = path.read_bytes()
     assert written[:5] == {"png": b"\x89PNG\r", "pdf": b"%PDF-"}[suffix]
-    assert b"Date" not in written, "a figure that is drawn again is the same file"
+    assert b"Date" not in written, "the same figure is the same file"
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -237,7 +237,7 @@ def test_the_command_writes_the_file(runs, tmp_path, capsys):
     ("arguments", "sentence"),
     [(["nowhere"], "holds config.json"), ([], "at least one run directory is needed")],
 )
-def test_the_command_complains_in_one_sentence(arguments, sentence, capsys):
+def test_the_command_reports_errors_in_one_sentence(arguments, sentence, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["plot", *arguments])
     assert stop.value.code == 2
@@ -246,7 +246,7 @@ def test_the_command_complains_in_one_sentence(arguments, sentence, capsys):
     assert "Traceback" not in err
 
 
-def test_long_labels_and_titles_stay_on_the_picture(tmp_path):
+def test_long_labels_and_titles_stay_on_the_figure(tmp_path):
     settings = [{"batch": n, "updates": n, "every": n} for n in (1, 2, 4)]
     made = [
         write_run(tmp_path / str(n), "nn-pugail", course(10.0), reward=reward)

@@ -1,14 +1,19 @@
-"""Reports: sentences follow the numbers, whoever wins; the file stands on its own."""
+"""Reports: sentences agree with the numbers; the file needs no other."""
 
 import re
 
 import pytest
 from PIL import Image
 
-from pureward.diagnostics.history import History, read_history
+from pureward.diagnostics.history import History, read_history, trained_for
 from pureward.diagnostics.lines import lines
-from pureward.diagnostics.reading import ending, read_curves, read_error, read_success, trained_for
-from pureward.diagnostics.report import write_report
+from pureward.diagnostics.report import (
+    compare,
+    describe_error,
+    describe_success,
+    final_return,
+    write_report,
+)
 from synthetic import course, write_card, write_run
 
 SHARES = {"train": 1.0, "held_out": 0.5, "failure": 0.1, "replay": 0.0}
@@ -37,44 +42,42 @@ def make(tmp_path):
     [
         (80.0, 40.0, "nn-pugail is 40.0 ahead of gail."),
         (40.0, 80.0, "nn-pugail is 40.0 behind gail."),
-        (62.0, 60.0, "nn-pugail and gail are too close to call."),
+        (62.0, 60.0, "nn-pugail and gail do not differ by more than the spread."),
     ],
 )
-def test_whoever_is_ahead_is_said_to_be(make, ours, theirs, sentence):
-    told = read_curves(*lines([make("nn-pugail", ours)]), lines([make("gail", theirs)]))
-    assert sentence in told
-    assert f"nn-pugail at {ours:.1f} ± 2.0 ({ours / 90:.0%} of 90.0)" in told[0]
-    assert any("One seed each" in line for line in told)
+def test_lines_are_compared(make, ours, theirs, sentence):
+    found = compare(*lines([make("nn-pugail", ours)]), lines([make("gail", theirs)]))
+    assert sentence in found
+    assert f"nn-pugail {ours:.1f} ± 2.0 ({ours / 90:.0%} of 90.0)" in found[0]
+    assert any("One seed each" in line for line in found)
 
 
 def test_seeds_are_averaged_and_their_range_is_the_spread(make):
     runs = [make("gail", 40.0), make("gail", 60.0, seed=1)]
-    end = ending(*lines(runs))
+    end = final_return(*lines(runs))
     assert (end.mean, end.spread, end.seeds) == (50.0, 10.0, 2)
-    told = read_curves(*lines([make("nn-pugail", 70.0)]), lines(runs))
-    assert not any("One seed each" in line for line in told)
+    found = compare(*lines([make("nn-pugail", 70.0)]), lines(runs))
+    assert not any("One seed each" in line for line in found)
 
 
-def test_a_fall_is_told(tmp_path):
+def test_a_fall_is_reported(tmp_path):
     rows = [{"kind": "eval", "step": n, "return": r} for n, r in ((1, 80.0), (2, 20.0))]
     run = read_history(write_run(tmp_path / "run", "gail", rows))
-    told = read_curves(*lines([run]), [])
-    assert "gail had been at 80.0 on its way and fell back." in told
+    assert "gail fell from its best return of 80.0." in compare(*lines([run]), [])
 
 
 def test_runs_without_evaluations_say_so(tmp_path):
     run = read_history(write_run(tmp_path / "run", "gail", []))
-    assert read_curves(*lines([run]), []) == ["None of these runs has been evaluated yet."]
+    assert compare(*lines([run]), []) == ["None of these runs has been evaluated yet."]
     assert trained_for(run) == (0, 0.0)
 
 
-def test_what_a_discriminator_takes_for_success(make):
-    told = read_success(make("gail", 40.0, probe=PROBE))
-    assert "100% of the frames it trains on, 50% of those held out, 10% of failures" in told
-    assert "overfitted: of those held out 50% fewer" in told
+def test_what_a_discriminator_calls_a_success(make):
+    sentence = describe_success(make("gail", 40.0, probe=PROBE))
+    assert "100% on trained frames, 50% on held-out frames, 10% on failures" in sentence
+    assert "overfitted" in sentence
     held = PROBE | {"success/held_out": 0.95}
-    assert "holds for those held out" in read_success(make("nn-pugail", 80.0, probe=held))
-    assert "no discriminator" in read_success(make("prl", 80.0))
+    assert "generalises to held-out" in describe_success(make("nn-pugail", 80.0, probe=held))
 
 
 @pytest.mark.parametrize(
@@ -84,30 +87,30 @@ def test_what_a_discriminator_takes_for_success(make):
             "prl",
             45.0,
             {},
-            "45.0 more an episode than the truth, 50% of the best annotated return, which is de",
+            "predicted − true return is +45.0, +50% of the best annotated return (reward hacked).",
         ),
         (
             "nn-purl",
             -27.0,
             PROBE,
-            "27.0 less an episode than the truth, 30% of the best annotated return, which is st",
+            "predicted − true return is -27.0, -30% of the best annotated return (starved).",
         ),
-        # Without a gate nothing is withheld: it predicts little, and nobody starves by it.
+        # Without a gate, a low prediction does not starve the agent.
         (
             "prl",
             -27.0,
             {},
-            "27.0 less an episode than the truth, 30% of the best annotated return.",
+            "prl: predicted − true return is -27.0, -30% of the best annotated return.",
         ),
-        ("prl", -9.0, {}, "9.0 less an episode than the truth, 10% of the best annotated return."),
+        ("prl", -9.0, {}, "predicted − true return is -9.0, -10% of the best annotated return."),
     ],
 )
-def test_reward_errors_have_a_side_and_the_verdicts_name(make, method, error, probe, sentence):
+def test_reward_errors_have_a_sign_and_the_verdicts_name(make, method, error, probe, sentence):
     run = make(method, 30.0, evaluated={"reward_error": error}, probe=probe)
-    assert sentence in read_error(run)
+    assert sentence in describe_error(run)
 
 
-def test_the_file_stands_on_its_own(make, tmp_path):
+def test_the_file_needs_no_other(make, tmp_path):
     runs = [
         make("gail", 40.0, probe=PROBE),
         make("nn-pugail", 80.0, probe=PROBE, train={"prior": 0.3, "true_success": 0.2}),
@@ -142,7 +145,7 @@ def test_parts_without_runs_are_left_out(make, tmp_path):
     assert titles == ["What was run", "Verdicts", "From annotated episodes"]
 
 
-def test_runs_that_have_just_begun_can_be_reported(tmp_path):
+def test_runs_that_have_just_started_can_be_reported(tmp_path):
     path = tmp_path / "report.html"
     write_report(path, [write_run(tmp_path / "run", "gail", [{"kind": "train", "step": 1}])])
     assert "None of these runs has been evaluated yet." in path.read_text()
@@ -154,5 +157,5 @@ def test_runs_of_two_tasks_are_not_compared(tmp_path, make):
     path = tmp_path / "report.html"
     write_report(path, [walker, make("nn-pugail", 40.0).path])
     page = path.read_text()
-    assert "gail at 900.0" in page
+    assert "gail 900.0" in page
     assert "behind" not in page

@@ -32,7 +32,7 @@ def test_show_writes_a_sheet_and_a_video_that_can_be_read(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reach.mp4", "reach.png"]
 
 
-def test_a_policy_of_the_users(tmp_path, monkeypatch, capsys):
+def test_a_function_of_the_user_as_policy(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine.py").write_text("def home(state):\n    return -4 * state[:, :2]\n")
     monkeypatch.syspath_prepend(tmp_path)
     returns = {}
@@ -42,7 +42,7 @@ def test_a_policy_of_the_users(tmp_path, monkeypatch, capsys):
     assert returns["mine:home"] > returns["zero"] + 5
 
 
-def test_a_policy_s_module_that_cannot_be_read_is_told(tmp_path, monkeypatch, capsys):
+def test_a_policy_module_that_cannot_be_imported_is_refused(tmp_path, monkeypatch, capsys):
     (tmp_path / "unreadable.py").write_text("def act(:\n")
     monkeypatch.syspath_prepend(tmp_path)
     arguments = ["show", "reach", "--out", str(tmp_path / "out"), "--policy", "unreadable:act"]
@@ -79,7 +79,7 @@ def test_tasks_are_listed(capsys):
         (["show", "reach", "--policy", ""], "got '' (there is no such folder)"),
         (["show", "reach", "--policy", "./mine:act"], "got './mine:act'"),
         (["show", "reach", "--policy", "os:path"], "got 'os:path' (it is a module)"),
-        (["show", "walker", "--policy", "scripted"], "no script for task 'walker'"),
+        (["show", "walker", "--policy", "scripted"], "walker has no script"),
         (["show", "walker", "--distractors", "cube"], "'walker' has no distractors"),
         (["show", "lift", "--distractors", "ball"], "unknown distractors 'ball'"),
     ],

@@ -1,8 +1,8 @@
-"""Verdicts: every name from rows that deserve it, and none from rows that say nothing."""
+"""Verdicts: every name from rows that call for it, and none from rows without metrics."""
 
 import pytest
 
-from pureward.diagnostics.verdict import Facts, Verdict, judge, late_numbers
+from pureward.diagnostics.verdict import Verdict, find_verdict, late_numbers
 from pureward.errors import InputError
 
 DEMONSTRATED = {"expert": 90.0, "failure": 10.0}
@@ -23,9 +23,9 @@ def probe(train: float, held_out: float, failure: float, replay: float) -> dict:
     return {f"success/{name}": value for name, value in shares.items()} | means
 
 
-def verdict(method: str, *, facts: dict | None = None, **kinds: dict) -> Verdict:
-    known = DEMONSTRATED if facts is None else facts
-    return judge(Facts(method=method, **known), rows(**kinds))
+def verdict(method: str, *, known: dict | None = None, **kinds: dict) -> Verdict:
+    known = DEMONSTRATED if known is None else known
+    return find_verdict(rows(**kinds), method=method, **known)
 
 
 IMITATION = {
@@ -81,21 +81,23 @@ SUPERVISED = {
         ({"mean/held_out": 0.4, "mean/solved": 0.15}, "unfinished"),  # D is low on everything
     ],
 )
-def test_distracted_takes_far_less_trust_in_the_agents_successes(change, name):
+def test_distracted_needs_far_lower_d_on_the_agents_successes(change, name):
     kinds = IMITATION["distracted"] | {"train": {"reward/mean": 0.3}}
     assert verdict("gail", **(kinds | {"probe": kinds["probe"] | change})).name == name
 
 
-def test_a_good_policy_needs_no_trust():
+def test_a_good_policy_is_healthy_though_d_is_low_on_it():
     kinds = IMITATION["distracted"] | {"train": {"reward/mean": 0.3}, "eval": {"return": 85.0}}
     assert verdict("gail", **kinds).name == "healthy"
 
 
 @pytest.mark.parametrize("name", IMITATION)
 def test_imitation(name):
-    told = verdict("nn-pugail", **IMITATION[name])
-    assert told.name == name, told
-    assert f"true return is {told.numbers['return']:.1f}, against 90.0 in its data" in told.sentence
+    found = verdict("nn-pugail", **IMITATION[name])
+    assert found.name == name, found
+    assert (
+        f"true return is {found.numbers['return']:.1f}, against 90.0 in its data" in found.sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,72 +106,72 @@ def test_imitation(name):
 )
 def test_returns_below_zero_are_measured_from_failures_to_the_expert(best, last, name):
     course = [*rows(eval={"return": best}), {"kind": "eval", "step": 1001, "return": last}]
-    assert judge(Facts(method="prl", expert=-20.0, failure=-200.0), course).name == name
+    assert find_verdict(course, method="prl", expert=-20.0, failure=-200.0).name == name
 
 
 def test_a_policy_that_fell_is_unsteady_and_forgotten_failures_are_named():
     """The walker's nn-pugail, seed 1: from 958 to 36 while D came to accept failures."""
     fallen = rows(probe=probe(0.7, 0.7, 0.1, 0.2), eval={"return": 30.0})
     fallen[1]["return"] = 88.0  # at the first instant
-    told = judge(Facts(method="nn-pugail", **DEMONSTRATED), fallen)
-    assert told.name == "unsteady"
-    assert "was 88.0 at its best" in told.sentence
-    assert "forgot" not in told.sentence
+    found = find_verdict(fallen, method="nn-pugail", **DEMONSTRATED)
+    assert found.name == "unsteady"
+    assert "its best was 88.0" in found.sentence
+    assert "forgot" not in found.sentence
     fallen[2]["success/failure"] = 0.6  # a probe after it
-    told = judge(Facts(method="nn-pugail", **DEMONSTRATED), fallen)
-    assert "P(success) of failures was up to 60%" in told.sentence
+    found = find_verdict(fallen, method="nn-pugail", **DEMONSTRATED)
+    assert "P(success) of failures rose to 60%" in found.sentence
 
 
 @pytest.mark.parametrize("name", SUPERVISED)
 def test_gated(name):
-    told = verdict("nn-purl", **SUPERVISED[name])
-    assert told.name == name, told
+    found = verdict("nn-purl", **SUPERVISED[name])
+    assert found.name == name, found
 
 
 @pytest.mark.parametrize("name", ["healthy", "unfinished", "reward hacked"])
-def test_regression_has_no_discriminator_to_ask(name):
-    told = verdict("prl", eval=SUPERVISED[name]["eval"])
-    assert told.name == name, told
+def test_regression_has_no_discriminator(name):
+    found = verdict("prl", eval=SUPERVISED[name]["eval"])
+    assert found.name == name, found
 
 
-def test_the_sentence_carries_the_numbers():
-    told = verdict("gail", **IMITATION["discriminator won"])
-    assert "100% for demonstrations it trains on, 50% of those held out and 0%" in told.sentence
-    assert "mean reward is 0.02" in told.sentence
-    assert "by heart" in told.sentence
-    assert str(told).startswith("discriminator won: P(success)")
+def test_the_sentence_has_the_numbers():
+    found = verdict("gail", **IMITATION["discriminator won"])
+    assert "100% for trained demonstrations, 50% for held-out ones and 0%" in found.sentence
+    assert "mean reward is 0.02" in found.sentence
+    assert "memorised" in found.sentence
+    assert str(found).startswith("discriminator won: P(success)")
 
 
-def test_a_discriminator_that_holds_its_held_out_demonstrations_is_not_called_overfit():
+def test_a_discriminator_that_accepts_held_out_demonstrations_is_not_overfitted():
     kinds = IMITATION["discriminator won"] | {"probe": probe(1.0, 0.95, 0.0, 0.0)}
-    told = verdict("gail", **kinds)
-    assert told.name == "discriminator won"
-    assert "by heart" not in told.sentence
+    found = verdict("gail", **kinds)
+    assert found.name == "discriminator won"
+    assert "memorised" not in found.sentence
 
 
-def test_a_prediction_may_be_too_high_where_the_policy_is_good():
-    told = verdict("prl", eval={"return": 88.0, "reward_error": 40.0})
-    assert told.name == "healthy"
-    assert "+40.0" in told.sentence
+def test_a_prediction_may_be_too_high_for_a_good_policy():
+    found = verdict("prl", eval={"return": 88.0, "reward_error": 40.0})
+    assert found.name == "healthy"
+    assert "+40.0" in found.sentence
 
 
 def test_without_the_truth_the_probes_alone_decide():
     for name in ("saturated", "collapsed", "discriminator won", "healthy"):
         kinds = {kind: v for kind, v in IMITATION[name].items() if kind != "eval"}
-        told = verdict("nn-pugail", facts={}, **kinds)
-        assert told.name == name, told
-        assert "return" not in told.sentence
-    shut = verdict("nn-purl", facts={}, probe=probe(1, 1, 1, 0.01))
+        found = verdict("nn-pugail", known={}, **kinds)
+        assert found.name == name, found
+        assert "return" not in found.sentence
+    shut = verdict("nn-purl", known={}, probe=probe(1, 1, 1, 0.01))
     assert shut.name == "starved"
 
 
 def test_without_an_expert_a_prediction_is_measured_by_itself():
-    def told(error: float) -> str:
+    def name(error: float) -> str:
         values = {"return": 100.0 - error, "learned_return": 100.0, "reward_error": error}
-        return verdict("prl", facts={}, eval=values).name
+        return verdict("prl", known={}, eval=values).name
 
-    assert told(60.0) == "reward hacked"
-    assert told(40.0) == "undecided"
+    assert name(60.0) == "reward hacked"
+    assert name(40.0) == "undecided"
 
 
 def test_without_failures_the_agents_frames_show_a_collapse():
@@ -177,26 +179,25 @@ def test_without_failures_the_agents_frames_show_a_collapse():
     assert verdict("nn-pugail", probe=flat).name == "collapsed"
 
 
-def test_small_numbers_that_differ_manifold_are_no_collapse():
+def test_small_means_that_differ_by_a_factor_are_not_a_collapse():
     low = {"mean/train": 0.06, "mean/failure": 0.02, "success/train": 0.0, "success/replay": 0.0}
     assert verdict("nn-pugail", probe=low).name != "collapsed"
 
 
 def test_a_discriminator_that_calls_nothing_a_success_has_collapsed():
-    # As `pugail` on the walker ended: zeros to the eye, and yet manifold apart.
+    # The end of `pugail` on the walker: nearly zero, though a factor of 200 apart.
     dead = {"mean/train": 2e-4, "mean/failure": 1e-6, "success/train": 0.0, "success/replay": 0.0}
-    told = verdict("pugail", probe=dead)
-    assert told.name == "collapsed"
-    assert "calls nothing a success" in told.sentence
-    assert "alive" not in told.sentence
+    found = verdict("pugail", probe=dead)
+    assert found.name == "collapsed"
+    assert "calls nothing a success" in found.sentence
 
 
 @pytest.mark.parametrize("method", ["truth", "nn-pugail", "prl", "nn-purl"])
-def test_nothing_measured_decides_nothing(method):
-    assert judge(Facts(method=method), []).name == "undecided"
+def test_without_metrics_the_verdict_is_undecided(method):
+    assert find_verdict([], method=method).name == "undecided"
 
 
-def test_the_end_of_a_run_is_judged_and_a_fall_is_told():
+def test_the_end_of_a_run_counts_and_a_fall_is_reported():
     course = [
         {"kind": "eval", "step": step, "return": value}
         for step, value in ((250, 20.0), (500, 85.0), (750, 40.0), (1000, 20.0))
@@ -204,12 +205,12 @@ def test_the_end_of_a_run_is_judged_and_a_fall_is_told():
     numbers = late_numbers(course)
     assert numbers["return"] == 20.0  # the last; other metrics are means of the last quarter
     assert numbers["return/best"] == 85.0
-    told = judge(Facts(method="nn-pugail", **DEMONSTRATED), course)
-    assert "was 85.0 at its best" in told.sentence
-    assert told.numbers["share_of_expert"] == pytest.approx((20 - 10) / (90 - 10))
+    found = find_verdict(course, method="nn-pugail", **DEMONSTRATED)
+    assert "its best was 85.0" in found.sentence
+    assert found.numbers["share_of_expert"] == pytest.approx((20 - 10) / (90 - 10))
 
 
-def test_rare_evaluations_count_though_none_is_late():
+def test_rare_evaluations_count_even_if_none_is_late():
     course = [
         {"kind": "eval", "step": 100, "return": 50.0},
         {"kind": "train", "step": 1000, "return": 70.0, "reward/mean": 0.5},
@@ -217,7 +218,7 @@ def test_rare_evaluations_count_though_none_is_late():
     assert late_numbers(course)["return"] == 50.0  # greedy episodes, not those of training
 
 
-def test_numbers_that_are_none_are_left_out():
+def test_nan_is_left_out():
     course = [{"kind": "eval", "step": 1, "return": float("nan"), "learned_return": 3.0}]
     assert set(late_numbers(course)) == {"learned_return"}
 
@@ -230,40 +231,40 @@ def test_probes_are_averaged_over_the_last_quarter():
     assert late_numbers(course)["success/train"] == pytest.approx(0.8)
 
 
-def test_a_discriminator_that_is_low_everywhere_is_told_by_its_means():
-    """With a small η, P(success) is 0 of everything, and D still tells frames apart."""
-    told = verdict(
+def test_a_discriminator_that_is_low_everywhere_is_described_by_its_means():
+    """With a small η, P(success) is 0 on everything, and D still separates frames."""
+    found = verdict(
         "nn-pugail",
         probe={f"success/{name}": 0.0 for name in ("train", "held_out", "failure", "replay")}
         | {"mean/train": 0.14, "mean/held_out": 0.13, "mean/failure": 0.02, "mean/replay": 0.05},
         eval={"return": 88.0},
     )
-    assert told.name == "healthy"
-    assert "D is below ½ on all frames, its mean 0.14 trained on, 0.13 held out, 0.02 failing" in (
-        told.sentence
+    assert found.name == "healthy"
+    assert "mean D is 0.14 on trained frames, 0.13 on held-out frames, 0.02 on failures" in (
+        found.sentence
     )
 
 
-def test_a_value_that_is_no_number_was_not_measured():
-    told = {"success/train": "1.0", "success/held_out": None, "reward/mean": float("nan")}
-    assert verdict("gail", probe=told).name == "undecided"
+def test_a_value_that_is_not_a_number_was_not_measured():
+    found = {"success/train": "1.0", "success/held_out": None, "reward/mean": float("nan")}
+    assert verdict("gail", probe=found).name == "undecided"
 
 
 @pytest.mark.parametrize("row", [{"step": 1}, {"kind": "eval"}, {"kind": "eval", "step": "1"}])
 def test_rows_of_another_form_are_refused(row):
-    with pytest.raises(InputError, match="a kind in words and a step in numbers, got {"):
-        judge(Facts(method="gail"), [row])
+    with pytest.raises(InputError, match="a text 'kind' and a number 'step', got {"):
+        find_verdict([row], method="gail")
 
 
-def test_nothing_promised_and_nothing_earned_is_no_delusion():
+def test_a_prediction_of_zero_is_not_hacked():
     shut = {"reward_error": 0.0, "learned_return": 0.0, "return": 0.0}
     course = [
         {"kind": "eval", "step": 1, **shut},
         {"kind": "probe", "step": 1, "success/replay": 0.0},
     ]
-    assert judge(Facts(method="nn-purl"), course).name == "starved"
+    assert find_verdict(course, method="nn-purl").name == "starved"
 
 
-def test_an_evaluation_without_a_return_is_no_fall():
+def test_an_evaluation_without_a_return_is_not_a_fall():
     course = [{"kind": "eval", "step": 1, "return": 900.0}, {"kind": "eval", "step": 2}]
-    assert judge(Facts(method="nn-pugail", **DEMONSTRATED), course).name
+    assert find_verdict(course, method="nn-pugail", **DEMONSTRATED).name

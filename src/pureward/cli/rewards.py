@@ -28,10 +28,10 @@ def probe(
     from pureward.diagnostics.evidence import probe as look
 
     found = look(run, out, episodes=episodes, device=device, seed=seed)
-    print(f"{run} at {found.env_steps:,} env steps, {episodes} greedy episodes: {found.told()}")
+    print(f"{run} at {found.env_steps:,} env steps, {episodes} greedy episodes: {found.summary()}")
     print(found.verdict)
     if found.eta is not None:
-        print(f"class prior: {found.eta.told()}")
+        print(f"class prior: {found.eta.sentence}")
     print(f"  {found.strip}\n  {found.film}\n  {found.table}")
 
 

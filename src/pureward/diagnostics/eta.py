@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""η of a run: what it used and estimated, beside what the simulator knows.
+"""η of a run: used, estimated, and by the simulator.
 
-Demonstrations hold more than successes: an arm must get to its object first. If the agent's
-frames are a mixture of η demonstrated ones and of others that are no successes, then the share
-of successes among them is η times that among the demonstrations. So η is the ratio of the two.
+Demonstrations also hold frames before success. If a share η of the agent's frames is like the
+demonstrations and the rest are not successes, then the share of successes among the agent's
+frames is η times that among the demonstrations. So η is the ratio of the two shares.
 """
 
 from dataclasses import dataclass
@@ -16,92 +16,56 @@ from pureward.rewards.methods import METHODS
 
 @dataclass(frozen=True, kw_only=True)
 class Eta:
-    """η at the end of a run, and what there is to hold it against."""
+    """η at the end of a run."""
 
-    used: float
-    """η that the discriminator was told."""
-    estimate: tuple[float, float, float] | None
-    """η̂ of the last estimate and the ends of its 95% interval, where η is estimated."""
-    agent: float | None
-    """Share of successes among the agent's frames, where the run has logged it."""
-    demonstrated: float | None
-    """Share of successes among the demonstrations' frames, where their card tells it."""
-    annotated: bool
-    """Whether positives are annotated episodes, which fail too."""
-
-    @property
-    def true(self) -> float | None:
-        """η by the simulator."""
-        if self.annotated or self.agent is None or not self.demonstrated:
-            return None
-        return min(1.0, self.agent / self.demonstrated)
-
-    def told(self) -> str:
-        """All of it in a sentence."""
-        said = f"η is {self.used:.2f}"
-        if self.estimate is not None:
-            value, low, high = self.estimate
-            said = f"η̂ is {value:.2f} (95% interval {low:.2f} to {high:.2f}) and {said}"
-        return f"{said}; {self._told_truth()}"
-
-    def numbers(self) -> dict[str, float]:
-        """What is known, by name, for a table."""
-        known = {"used": self.used, "true": self.true, "agent_success": self.agent}
-        known["demonstrated_success"] = self.demonstrated
-        if self.estimate is not None:
-            known |= dict(zip(("estimate", "low", "high"), self.estimate, strict=True))
-        return {name: value for name, value in known.items() if value is not None}
-
-    def _told_truth(self) -> str:
-        if self.annotated:
-            return "annotated episodes fail too, so no share of successes can tell it"
-        if self.agent is None:
-            return "the run has not logged the true share of successes"
-        agent = f"{self.agent:.0%} of the agent's frames are successes"
-        if self.true is None:
-            return f"{agent}; the card of the demonstrations does not tell how many of theirs are"
-        side = "" if self._holds() is None else f", {'in' if self._holds() else 'out'}side it"
-        return (
-            f"by the simulator it is {self.true:.2f}{side} "
-            f"({agent}, {self.demonstrated:.0%} of the demonstrations')"
-        )
-
-    def _holds(self) -> bool | None:
-        """Whether the interval holds the truth, where there are both."""
-        if self.estimate is None or self.true is None:
-            return None
-        _, low, high = self.estimate
-        return low <= self.true <= high
+    sentence: str
+    numbers: dict[str, float]
+    """`used`; `estimate`, `low` and `high` of its 95% interval, if η is estimated; `true`,
+    `agent_success` and `demonstrated_success`, if known."""
 
 
 def read_eta(run: History) -> Eta | None:
-    """η at the end of a run; None for methods that need none, and before the first line."""
+    """Return η at the end of a run; None for methods without η, and before the first line."""
     rows = [row for row in run.rows if row["kind"] == "train" and "prior" in row]
     if not rows or not has_eta(run.method):
         return None
     last = rows[-1]
-    estimated = all(f"prior/{name}" in last for name in ("value", "low", "high"))
+    sentence, side = f"η is {last['prior']:.2f}", ""
+    agent, shown, true = last.get("true_success"), run.demonstrated, None
+    if agent is not None and shown and not METHODS[run.method].needs_annotations:
+        true = min(1.0, agent / shown)
+    value, low, high = (last.get(f"prior/{name}") for name in ("value", "low", "high"))
+    if value is not None and low is not None and high is not None:
+        sentence = f"η̂ is {value:.2f} (95% interval {low:.2f} to {high:.2f}) and {sentence}"
+        if true is not None:
+            side = f", {'inside' if low <= true <= high else 'outside'} the interval"
+    successes = "" if agent is None else f"{agent:.0%} of the agent's frames are successes"
+    if METHODS[run.method].needs_annotations:
+        sentence += "; the true η is unknown, since annotated episodes may fail"
+    elif agent is None:
+        sentence += "; the run has not logged the true share of successes"
+    elif true is None:
+        sentence += f"; {successes}; the demonstrations' card has no share of successes"
+    else:
+        sentence += f"; by the simulator it is {true:.2f}{side} "
+        sentence += f"({successes}, {shown:.0%} of the demonstrations')"
+    numbers = {"used": last["prior"], "true": true, "agent_success": agent}
+    numbers |= {"demonstrated_success": shown, "estimate": value, "low": low, "high": high}
     return Eta(
-        used=last["prior"],
-        estimate=(last["prior/value"], last["prior/low"], last["prior/high"])
-        if estimated
-        else None,
-        agent=last.get("true_success"),
-        demonstrated=run.demonstrated,
-        annotated=METHODS[run.method].needs_annotations,
+        sentence=sentence,
+        numbers={name: number for name, number in numbers.items() if number is not None},
     )
 
 
-def true_course(run: History, by: str = "step") -> np.ndarray:
-    """η by the simulator over a run, (count, 2); empty where it is not known."""
+def true_eta(run: History, by: str = "step") -> np.ndarray:
+    """Return η by the simulator over a run, (count, 2); empty if it is not known."""
     if not run.demonstrated or METHODS[run.method].needs_annotations:
         return np.empty((0, 2))
-    course = run.series("train", "true_success", by)
-    course[:, 1] = np.minimum(1.0, course[:, 1] / run.demonstrated)
-    return course
+    series = run.series("train", "true_success", by)
+    series[:, 1] = np.minimum(1.0, series[:, 1] / run.demonstrated)
+    return series
 
 
 def has_eta(method: str) -> bool:
-    """Whether a method's risk takes a share of successes; `gail` has a weight that is none."""
-    row = METHODS[method]
-    return row.has_discriminator and row.prior is None
+    """Whether a method's risk has a class prior η; the fixed weight of `gail` is not one."""
+    return METHODS[method].has_discriminator and METHODS[method].prior is None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence: greedy episodes of a run's policy where its reward and the truth part most."""
+"""Evidence: greedy episodes of a run's policy where its reward and the truth differ most."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from pureward.data.episodes import Episode
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.eta import Eta, read_eta
-from pureward.diagnostics.history import History, read_history
+from pureward.diagnostics.history import read_history
 from pureward.diagnostics.strip import Panel, Strip, Track, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
 from pureward.envs import find_device, make
@@ -25,73 +25,95 @@ from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.policy import load_policy
 
-_SHOWN = 2  # episodes in the picture
-_TRUE, _LEARNED, _PREDICTED, _TRUST = "black", "tab:orange", "tab:blue", "tab:green"
+_SHOWN = 2  # episodes in evidence.png
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
-    """One greedy episode and what a run's reward says of every arrival."""
+class ScoredEpisode:
+    """A greedy episode with the values of a run's reward at every arrival."""
 
     episode: Episode
     learned: Tensor
-    """What the agent is paid, (steps,)."""
+    """The reward that the agent is paid, (steps,)."""
     success: Tensor | None
-    """D, (steps,), where there is a discriminator."""
+    """D, (steps,), if there is a discriminator."""
     predicted: Tensor | None
-    """r_φ before any gate, (steps,), where there is a reward model."""
+    """r_φ before any gate, (steps,), if there is a reward model."""
 
     def returns(self) -> dict[str, float]:
         """Sums over the episode, and the share of steps with D above ½."""
-        told = {
-            "true_return": float(self.episode.rewards.sum()),
-            "learned_return": float(self.learned.sum()),
-        }
-        if self.predicted is not None:
-            told["predicted_return"] = float(self.predicted.sum())
+        sums = {"true_return": self.episode.rewards, "learned_return": self.learned}
+        sums |= {} if self.predicted is None else {"predicted_return": self.predicted}
+        returns = {name: float(values.sum()) for name, values in sums.items()}
         if self.success is not None:
-            told["success"] = float((self.success > 0.5).float().mean())
-        return told
+            returns["success"] = float((self.success > 0.5).float().mean())
+        return returns
+
+    def strip(self, title: str) -> Strip:
+        """The episode as frames over panels: rewards, and D below them."""
+        assert self.episode.frames is not None
+        returns = self.returns()
+        kind = "learned" if self.predicted is None else "predicted"
+        return Strip(
+            title=f"{title}: {kind} return {returns[f'{kind}_return']:.1f}, "
+            f"true return {returns['true_return']:.1f}",
+            frames=np.stack(cameras(self.episode.frames[1:]), axis=1),
+            panels=self.panels(),
+        )
+
+    def panels(self) -> list[Panel]:
+        """Panels of the rewards, and of D if there is a discriminator."""
+        truth = Track(label="true r", values=self.episode.rewards.numpy(), colour="black")
+        paid = self.learned.numpy()
+        if self.predicted is None:
+            learned = Track(label="r = −log(1 − D)", values=paid, colour="tab:orange")
+            panels = [Panel(title=track.label, tracks=[track]) for track in (truth, learned)]
+        else:
+            predicted = self.predicted.numpy()
+            tracks = [truth, Track(label="predicted r_φ", values=predicted, colour="tab:blue")]
+            if self.success is not None:
+                tracks.append(Track(label="gated r", values=paid, colour="tab:orange", style="--"))
+            panels = [Panel(title="reward", tracks=tracks)]
+        if self.success is not None:
+            trust = Track(label="D", values=self.success.numpy(), colour="tab:green")
+            panels.append(Panel(title="D", tracks=[trust], highest=1.0, threshold=0.5))
+        return panels
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probed:
+class ProbeResult:
     """What `probe` found and wrote."""
 
     verdict: Verdict
     env_steps: int
-    """When the policy was kept."""
+    """Age of the policy."""
     means: dict[str, float]
-    """Returns of the episodes, on average."""
+    """Mean returns of the episodes."""
     eta: Eta | None
-    """η at the end of the run, where the method has one."""
+    """η at the end of the run, if the method has one."""
     strip: Path
     film: Path
     table: Path
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The means in words."""
-        names = {
-            "true_return": "true return",
-            "learned_return": "learned return",
-            "predicted_return": "predicted return",
-        }
-        said = [f"{word} {self.means[n]:.1f}" for n, word in names.items() if n in self.means]
+        returns = {name: value for name, value in self.means.items() if name != "success"}
+        parts = [f"{name.replace('_', ' ')} {value:.1f}" for name, value in returns.items()]
         if "success" in self.means:
-            said.append(f"D above ½ on {self.means['success']:.0%} of frames")
-        return ", ".join(said)
+            parts.append(f"D above ½ on {self.means['success']:.0%} of frames")
+        return ", ".join(parts)
 
 
 def probe(
     run: Path, out: Path | None = None, *, episodes: int = 16, device: str = "auto", seed: int = 0
-) -> Probed:
-    """Judge a run, and show where its reward is most wrong.
+) -> ProbeResult:
+    """Find the verdict on a run, and show the episodes where its reward is most wrong.
 
     Args:
         run: the directory of a run on a learned reward.
         out: folder for evidence.png, evidence.mp4 and probe.json, by default RUN/probe.
-        episodes: greedy episodes to look among.
-        device: "auto" (CUDA where there is one), "cpu" or "cuda".
+        episodes: greedy episodes to choose from.
+        device: "auto" (CUDA if there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
     history = read_history(run)
@@ -107,100 +129,25 @@ def probe(
     shapes = policy.config.distractors or None
     env = make(history.task, episodes, place, seed=seed, cameras=True, distractors=shapes)
     stack = policy.config.replay.frame_stack
-    judged = [judge_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
-    order = by_disagreement(judged)
+    scored = [score_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
+    order = by_difference(scored)
+    rows = [one.returns() for one in scored]
     folder = out or run / "probe"
-    speed = 1.0 / env.task.control_step(env.engine.model)
-    strips = [_strip(history, judged[index], index) for index in order[:_SHOWN]]
-    found = Probed(
+    found = ProbeResult(
         verdict=history.verdict(),
         env_steps=policy.env_steps,
-        means=_means(judged),
+        means={name: sum(row[name] for row in rows) / len(rows) for name in rows[0]},
         eta=read_eta(history),
         strip=folder / "evidence.png",
         film=folder / "evidence.mp4",
         table=folder / "probe.json",
     )
+    title = f"{history.task}, {history.method}, episode"
+    strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
     save_figure(draw_strips(strips), found.strip)
-    film_strip(strips[0], found.film, speed)
-    write_json(found.table, _table(history, found, judged, order))
-    return found
-
-
-def judge_episode(episode: Episode, reward: LearnedReward, stack: int) -> Judged:
-    """What a reward says of every arrival of an episode with frames."""
-    scores = reward.scores(FrameBank([episode], stack=stack, device=reward.device).every())
-    return Judged(
-        episode=episode,
-        learned=reward.from_scores(scores).cpu(),
-        success=scores[0].sigmoid().cpu() if reward.discriminator is not None else None,
-        predicted=scores[-1].cpu() if reward.members else None,
-    )
-
-
-def by_disagreement(judged: list[Judged]) -> list[int]:
-    """Numbers of the episodes, those first where reward and truth part most.
-
-    Predictions are on the truth's scale: they part by the difference of returns. Imitation
-    rewards are not: there the ranks of all steps count, much pay for little truth first.
-    """
-    if judged[0].predicted is not None:
-        parted = [
-            abs(float(one.predicted.sum() - one.episode.rewards.sum()))
-            for one in judged
-            if one.predicted is not None
-        ]
-    else:
-        paid = _ranks(torch.stack([one.learned for one in judged]))
-        due = _ranks(torch.stack([one.episode.rewards for one in judged]))
-        parted = (paid - due).sum(dim=1).tolist()
-    return sorted(range(len(judged)), key=lambda index: -parted[index])
-
-
-def _ranks(values: Tensor) -> Tensor:
-    """Share of all values that each one exceeds, ties counted half."""
-    ranks = rankdata(values.numpy(), axis=None).reshape(values.shape)
-    return torch.from_numpy((ranks - 0.5) / values.numel())
-
-
-def _strip(history: History, one: Judged, index: int) -> Strip:
-    assert one.episode.frames is not None
-    sums = one.returns()
-    promised = sums.get("predicted_return", sums["learned_return"])
-    word = "predicted" if one.predicted is not None else "learned"
-    return Strip(
-        title=f"{history.task}, {history.method}, episode {index}: "
-        f"{word} return {promised:.1f}, true return {sums['true_return']:.1f}",
-        frames=np.stack(cameras(one.episode.frames[1:]), axis=1),
-        panels=panels(one),
-    )
-
-
-def panels(one: Judged) -> list[Panel]:
-    """The tracks of an episode: rewards, and the discriminator's trust below them."""
-    truth = Track(label="true r", values=one.episode.rewards.numpy(), colour=_TRUE)
-    paid = Track(label="gated r", values=one.learned.numpy(), colour=_LEARNED, style="--")
-    if one.predicted is None:
-        paid = replace(paid, label="r = −log(1 − D)", style="-")
-        drawn = [Panel(title="true r", tracks=[truth]), Panel(title=paid.label, tracks=[paid])]
-    else:
-        guess = Track(label="predicted r_φ", values=one.predicted.numpy(), colour=_PREDICTED)
-        gated = [] if one.success is None else [paid]
-        drawn = [Panel(title="reward", tracks=[truth, guess, *gated])]
-    if one.success is not None:
-        trust = Track(label="D", values=one.success.numpy(), colour=_TRUST)
-        drawn.append(Panel(title="D", tracks=[trust], highest=1.0, threshold=0.5))
-    return drawn
-
-
-def _means(judged: list[Judged]) -> dict[str, float]:
-    rows = [one.returns() for one in judged]
-    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
-
-
-def _table(history: History, found: Probed, judged: list[Judged], order: list[int]) -> dict:
-    return {
-        "run": str(history.path),
+    film_strip(strips[0], found.film, 1.0 / env.control_step)
+    table = {
+        "run": str(run),
         "task": history.task,
         "method": history.method,
         "env_steps": found.env_steps,
@@ -208,7 +155,41 @@ def _table(history: History, found: Probed, judged: list[Judged], order: list[in
         "sentence": found.verdict.sentence,
         "numbers": found.verdict.numbers,
         "means": found.means,
-        "eta": {} if found.eta is None else found.eta.numbers(),
+        "eta": {} if found.eta is None else found.eta.numbers,
         "parted_most_first": order,
-        "episodes": [one.returns() for one in judged],
+        "episodes": rows,
     }
+    write_json(found.table, table)
+    return found
+
+
+def score_episode(episode: Episode, reward: LearnedReward, stack: int) -> ScoredEpisode:
+    """Return the values of a reward at every arrival of an episode with frames."""
+    scores = reward.scores(FrameBank([episode], stack=stack, device=reward.device).every())
+    return ScoredEpisode(
+        episode=episode,
+        learned=reward.from_scores(scores).cpu(),
+        success=scores[0].sigmoid().cpu() if reward.discriminator is not None else None,
+        predicted=scores[-1].cpu() if reward.members else None,
+    )
+
+
+def by_difference(scored: list[ScoredEpisode]) -> list[int]:
+    """Return the episodes' indices, those first where reward and truth differ most.
+
+    Predictions have the scale of the truth, so the returns are compared. Imitation rewards have
+    not: steps are ranked by both, and an episode with high rewards for low true ones comes first.
+    """
+    if scored[0].predicted is not None:
+        returns = [one.returns() for one in scored]
+        differences = [abs(each["predicted_return"] - each["true_return"]) for each in returns]
+    else:
+        learned = _ranks(torch.stack([one.learned for one in scored]))
+        truth = _ranks(torch.stack([one.episode.rewards for one in scored]))
+        differences = (learned - truth).sum(axis=1).tolist()
+    return sorted(range(len(scored)), key=lambda index: -differences[index])
+
+
+def _ranks(values: Tensor) -> np.ndarray:
+    """Ranks among all values, ties averaged."""
+    return rankdata(values.numpy(), axis=None).reshape(values.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run read back: its settings, what it measured, and the returns to measure it against."""
+"""A run read back: its settings, its metrics, and the returns to compare it with."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pureward.diagnostics.verdict import Facts, Verdict, judge
+from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError
 from pureward.files import read_object
 from pureward.rewards.methods import METHODS
@@ -21,140 +21,127 @@ from pureward.runs.log import read_metrics
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """What a run directory tells; settings are plain JSON, so that older runs can be read."""
+    """What a run directory holds; settings are plain JSON, so that older runs can be read."""
 
     path: Path
+    task: str
+    method: str
     config: dict[str, Any]
     rows: list[dict[str, Any]]
-    """The lines of metrics.jsonl, their numbers finite."""
-    expert: float | None
-    """Return of the best behaviour in the run's data, where its card says so."""
+    """The lines of metrics.jsonl, with finite numbers only."""
+    expert: float | None = None
+    """Return of the best behaviour in the run's data, if the dataset's card has it."""
     expert_label: str = "expert"
-    """Whose return that is, for pictures: of an expert, or of the best annotated episode."""
-    failure: float | None
-    """Mean return of the failures in it, where there are any."""
+    """Whose return that is, for plots: an expert's or that of the best annotated episode."""
+    failure: float | None = None
+    """Mean return of the failures in the data, if there are any."""
     demonstrated: float | None = None
-    """Share of successes among the frames of its demonstrations, where their card says so."""
-    lost: str | None = None
-    """Where data was that it learned from, and is no longer."""
-
-    @property
-    def task(self) -> str:
-        """The task's name."""
-        return str(self.config["task"])
-
-    @property
-    def method(self) -> str:
-        """The method's name."""
-        return str(self.config["method"])
-
-    @property
-    def seed(self) -> int:
-        """The run's seed."""
-        seed = self.config.get("seed", 0)
-        return seed if isinstance(seed, int) else 0
+    """Share of successes among the frames of the demonstrations, if their card has it."""
+    missing_data: str | None = None
+    """Where the run's data was, if it is no longer there."""
 
     def series(self, kind: str, name: str, by: str = "step") -> np.ndarray:
-        """A metric's course, (count, 2): env steps or seconds, and values."""
+        """Values of a metric over time, (count, 2): env steps or seconds, and values."""
         rows = [row for row in self.rows if row["kind"] == kind]
         points = [(row.get(by), row.get(name)) for row in rows]
         known = [point for point in points if all(map(_is_number, point))]
         return np.array(known, dtype=float).reshape(-1, 2)
 
     def verdict(self) -> Verdict:
-        """What became of its reward."""
-        facts = Facts(method=self.method, expert=self.expert, failure=self.failure)
-        told = judge(facts, self.rows)
-        if self.expert is not None or self.lost is None:
-            return told
-        unheld = f"its data is not at {self.lost}, so that its return is held against nothing"
-        return replace(told, sentence=f"{told.sentence} ({unheld})")
+        """What its metrics mean for its reward."""
+        found = find_verdict(
+            self.rows, method=self.method, expert=self.expert, failure=self.failure
+        )
+        if self.expert is not None or self.missing_data is None:
+            return found
+        note = f"there is no expert to compare with: its data is not at {self.missing_data}"
+        return replace(found, sentence=f"{found.sentence} ({note})")
 
 
 def read_history(run: Path) -> History:
-    """Read a run directory, finished or still at work."""
+    """Read a run directory, finished or still running."""
     directory = RunDirectory(run)
-    config = read_settings(directory, _of_a_run)
+    config = read_settings(directory, _check_settings)
     rows = read_metrics(directory.metrics) if directory.metrics.is_file() else []
-    return History(path=run, config=config, rows=_sound(rows), **_references(config))
-
-
-def read_histories(runs: Sequence[Path]) -> list[History]:
-    """Read several run directories, each once, by whatever names it is given."""
-    if not runs:
-        raise InputError("at least one run directory is needed, got none; name some")
-    named: dict[str, Path] = {}
-    for run in runs:
-        named.setdefault(os.path.realpath(run), run)
-    return [read_history(run) for run in named.values()]
-
-
-def against_demonstrations(run: History, folder: Path) -> History:
-    """The same run, held against the expert of a dataset, whatever it learned from."""
-    splits = _card_splits(str(folder))
-    return replace(
-        run,
-        expert=_number(splits, "train", "return_mean"),
-        expert_label="expert",
-        failure=_number(splits, "failure", "return_mean"),
+    kept = [{k: v for k, v in row.items() if k == "kind" or _is_number(v)} for row in rows]
+    return History(
+        path=run,
+        task=str(config["task"]),
+        method=str(config["method"]),
+        config=config,
+        rows=[row for row in kept if "step" in row],
+        **_references(config),
     )
 
 
-def _of_a_run(config: Any) -> dict[str, Any]:
-    """Settings as they are, if they are a run's: an older one may have others than today's."""
+def read_histories(runs: Sequence[Path]) -> list[History]:
+    """Read several run directories, each once, even if it is named several times."""
+    if not runs:
+        raise InputError("at least one run directory is needed, got none; name some")
+    unique: dict[str, Path] = {}
+    for run in runs:
+        unique.setdefault(os.path.realpath(run), run)
+    return [read_history(run) for run in unique.values()]
+
+
+def against_demonstrations(run: History, folder: Path) -> History:
+    """Return the run with the expert and the failures of a dataset to compare with."""
+    return replace(
+        run,
+        expert=card_number(folder, "train", "return_mean"),
+        expert_label="expert",
+        failure=card_number(folder, "failure", "return_mean"),
+    )
+
+
+def card_number(folder: Path, split: str, name: str) -> float | None:
+    """Return a number of a split from the card of a dataset; None if the card has none."""
+    values = _splits(folder).get(split)
+    value = values.get(name) if isinstance(values, dict) else None
+    return value if _is_number(value) else None
+
+
+def trained_for(run: History) -> tuple[int, float]:
+    """Return the env steps and the seconds of training of a run so far."""
+    steps = max((row["step"] for row in run.rows), default=0)
+    return int(steps), float(max((row.get("seconds", 0.0) for row in run.rows), default=0.0))
+
+
+def _check_settings(config: Any) -> dict[str, Any]:
+    """Check that settings are a run's; an older run may have settings that no longer exist."""
     if not isinstance(config, dict) or not {"task", "method"} <= config.keys():
-        raise InputError("it must name a task and a method; it is no run's")
+        raise InputError("it must name a task and a method; it is not the config of a run")
     METHODS[str(config["method"])]
     return config
 
 
-def _sound(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines without what is NaN or infinite; one with such a step has no place in a course."""
-    kept = [{k: v for k, v in row.items() if k == "kind" or _is_number(v)} for row in rows]
-    return [row for row in kept if "step" in row]
-
-
 def _references(config: dict[str, Any]) -> dict[str, Any]:
-    """What to hold a run against, from the card of the data that was learned from."""
-    lost = None
-    for setting, best, label in (
-        ("demonstrations", "return_mean", "expert"),
-        ("annotations", "return_max", "best annotated"),
-    ):
+    """The returns to compare a run with, from the card of its data."""
+    missing = None
+    labels = {
+        "demonstrations": ("expert", "return_mean"),
+        "annotations": ("best annotated", "return_max"),
+    }
+    for setting, (label, best) in labels.items():
         folder = config.get(setting)
-        splits = _card_splits(folder)
-        if splits:
-            return {
-                "expert": _number(splits, "train", best),
-                "expert_label": label,
-                "failure": _number(splits, "failure", "return_mean"),
-                "demonstrated": _number(splits, "train", "success_share"),
-            }
-        if folder and isinstance(folder, str) and not Path(folder).exists():
-            lost = folder
-    return {"expert": None, "failure": None, "lost": lost}
+        if not folder or not isinstance(folder, str):
+            continue
+        data = Path(folder)
+        if _splits(data):
+            failure = card_number(data, "failure", "return_mean")
+            known = {"expert_label": label, "expert": card_number(data, "train", best)}
+            shown = card_number(data, "train", "success_share")
+            return known | {"failure": failure, "demonstrated": shown}
+        missing = missing if data.exists() else folder
+    return {"missing_data": missing}
 
 
-def _card_splits(folder: Any) -> dict[str, Any]:
-    """The splits of a dataset's card; none where there is no card of ours, which is no fault."""
-    if not folder or not isinstance(folder, str):
-        return {}
-    splits = read_object(Path(folder) / "card.json").get("splits")
+def _splits(folder: Path) -> dict[str, Any]:
+    """The splits in the card of a dataset; empty without a card, as for foreign datasets."""
+    splits = read_object(folder / "card.json").get("splits")
     return splits if isinstance(splits, dict) else {}
 
 
-def card_number(folder: Path, split: str, name: str) -> float | None:
-    """A number that the card of a dataset tells of a split; None if it has none such."""
-    return _number(_card_splits(str(folder)), split, name)
-
-
-def _number(splits: dict[str, Any], split: str, name: str) -> float | None:
-    """A number that a card tells of a split, or None."""
-    told = splits.get(split)
-    value = told.get(name) if isinstance(told, dict) else None
-    return value if _is_number(value) else None
-
-
 def _is_number(value: Any) -> bool:
-    """Whether it is a number, and none beyond what a float holds: JSON has integers of any size."""
+    """Whether it is a finite number that fits a float; JSON has integers of any size."""
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max

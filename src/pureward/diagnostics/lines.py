@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs grouped to lines, and the mean of their courses with its interval."""
+"""Runs grouped to the lines of a plot, and the mean over runs with its interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,62 +14,55 @@ from pureward.interval import half_width
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import DATA, MAY_CHANGE, flat, to_json
 
-# Settings in which runs of one line may differ: chance, where, how long, and how often one looks.
-_APART = (MAY_CHANGE - DATA) | {
-    *("seed", "probe_frames", "evaluate_episodes"),
+# Settings in which runs of one line may differ: seed, place, duration, and logging.
+_IGNORED = (MAY_CHANGE - DATA) | {
+    *("seed", "probe_frames", "evaluate_episodes", "keep_checkpoints", "save_replay"),
     *("log_every", "evaluate_every", "probe_every", "checkpoint_every", "snapshot_every"),
-    *("keep_checkpoints", "save_replay"),
 }
-_NAMED = 3  # settings in a label; more would fill the picture
+_NAMED = 3  # settings in a label; more would fill the plot
 _GRID = 200  # points of a mean over runs that measured at different times
 
 
 @dataclass(frozen=True, kw_only=True)
-class Band:
-    """The mean of several courses with its 95% interval."""
-
-    at: np.ndarray
-    mean: np.ndarray
-    half_width: np.ndarray | None
-    """None of a single course, which says nothing of its spread."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Line:
-    """Runs that differ in nothing but chance."""
+    """Runs of one task that differ only in their seed."""
 
     label: str
+    task: str
     method: str
     runs: list[History]
 
+    def series(self, kind: str, name: str, by: str = "step") -> list[np.ndarray]:
+        """A metric over time of each run that has measured it."""
+        known = [run.series(kind, name, by) for run in self.runs]
+        return [one for one in known if len(one)]
+
 
 def lines(runs: Sequence[History]) -> list[Line]:
-    """Runs grouped to lines by method, or by all settings where a method has several."""
+    """Return runs grouped by method and settings; labels name the settings that differ."""
     groups: dict[str, list[History]] = {}
     for run in runs:
         groups.setdefault(repr((run.method, sorted(_settings(run).items()))), []).append(run)
-    found = [Line(label=own[0].method, method=own[0].method, runs=own) for own in groups.values()]
-    return [_told_apart(line, [o for o in found if _alike(o, line)]) for line in found]
+    firsts = [own[0] for own in groups.values()]
+    return [
+        Line(label=_label(own, firsts), task=own[0].task, method=own[0].method, runs=own)
+        for own in groups.values()
+    ]
 
 
-def band(courses: Sequence[np.ndarray]) -> Band:
-    """Mean and 95% interval (Student's t) of courses (count, 2), where all of them are known."""
-    if len(courses) == 1:
-        return Band(at=courses[0][:, 0], mean=courses[0][:, 1], half_width=None)
-    first = max(course[0, 0] for course in courses)
-    last = min(course[-1, 0] for course in courses)
-    known = np.unique(np.concatenate([course[:, 0] for course in courses]))
+def mean_band(series: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return times, mean and half of the 95% interval of series (count, 2), where all are known.
+
+    A single series has no interval.
+    """
+    if len(series) == 1:
+        return series[0][:, 0], series[0][:, 1], None
+    first, last = max(one[0, 0] for one in series), min(one[-1, 0] for one in series)
+    known = np.unique(np.concatenate([one[:, 0] for one in series]))
     known = known[(known >= first) & (known <= last)]
     at = known if len(known) <= _GRID else np.linspace(first, last, _GRID)
-    values = np.stack([np.interp(at, course[:, 0], course[:, 1]) for course in courses])
-    return Band(at=at, mean=values.mean(axis=0), half_width=half_width(values))
-
-
-def _settings(run: History) -> dict[str, Any]:
-    """A run's settings that decide its line; those that are newer than the run by default."""
-    known = _defaults() | flat(run.config)
-    known |= {name: Path(str(known[name])).name for name in DATA}  # wherever it was moved to
-    return {name: _rounded(value) for name, value in known.items() if name not in _APART}
+    values = np.stack([np.interp(at, one[:, 0], one[:, 1]) for one in series])
+    return at, values.mean(axis=0), half_width(values)
 
 
 @cache
@@ -77,26 +70,20 @@ def _defaults() -> dict[str, Any]:
     return flat(to_json(RunConfig()))
 
 
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+def _settings(run: History) -> dict[str, Any]:
+    """The settings that decide a run's line; those newer than the run have their default."""
+    known = _defaults() | flat(run.config)
+    known |= {name: Path(str(known[name])).name for name in DATA}  # datasets may be moved
+    rounded = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in known.items()}
+    return {name: value for name, value in rounded.items() if name not in _IGNORED}
 
 
-def _told(value: Any) -> str:
-    """A setting's value, visible where it is empty, as on the command line."""
-    return '""' if value == "" else str(value)
-
-
-def _alike(one: Line, other: Line) -> bool:
-    """Whether their labels must differ; lines of two tasks are in panels of their own."""
-    return one.method == other.method and one.runs[0].task == other.runs[0].task
-
-
-def _told_apart(line: Line, alike: list[Line]) -> Line:
-    """The line with the settings in its label that others of its method do not share."""
-    own = _settings(line.runs[0])
-    others = [_settings(other.runs[0]) for other in alike]
-    differing = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    told = "".join(f", {name} {_told(own[name])}" for name in differing[:_NAMED])
-    if len(differing) > _NAMED:
-        told += f" and {len(differing) - _NAMED} more settings"
-    return Line(label=line.label + told, method=line.method, runs=line.runs)
+def _label(own: Sequence[History], firsts: Sequence[History]) -> str:
+    """Method, settings that other lines of the same task and method do not share, and seeds."""
+    task, method, settings = own[0].task, own[0].method, _settings(own[0])
+    others = [_settings(run) for run in firsts if (run.task, run.method) == (task, method)]
+    names = [name for name in settings if any(o.get(name) != settings[name] for o in others)]
+    shown = {name: '""' if settings[name] == "" else settings[name] for name in names[:_NAMED]}
+    more = f" and {len(names) - _NAMED} more settings" if len(names) > _NAMED else ""
+    seeds = f" ({len(own)} seeds)" if len(own) > 1 else ""
+    return method + "".join(f", {name} {value}" for name, value in shown.items()) + more + seeds

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report on runs as one HTML file: curves, P(success), evidence, verdicts, and how to read them.
+"""A report on runs as one HTML file: curves, P(success), η, evidence and verdicts, explained.
 
-Every sentence about a run is made of what it measured (`reading`); only the words on how a
-picture is to be read are fixed. Pictures are inside the file; it needs no script and no network.
+Sentences about a run are made of its metrics; only the explanations of the plots are fixed.
+Images are inside the file; it needs no script and no network.
 """
 
 import base64
@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from pureward.diagnostics.eta import read_eta
-from pureward.diagnostics.history import History, read_histories
-from pureward.diagnostics.lines import lines
+from pureward.diagnostics.history import History, read_histories, trained_for
+from pureward.diagnostics.lines import Line, lines
 from pureward.diagnostics.plot import PRIOR, SUCCESS, curves
-from pureward.diagnostics.reading import ending, read_curves, read_error, read_success, trained_for
+from pureward.diagnostics.verdict import LARGE_GAP, MOST, OVERFIT, describe_reward
 from pureward.files import read_file, whole_file
-from pureward.rewards.methods import METHODS, Positives
+from pureward.rewards.methods import METHODS
 
 _DOTS_PER_INCH = 110
-_PICTURE_BYTES = 2**26  # of a picture that is taken in
+_IMAGE_BYTES = 2**26  # largest evidence.png that is read
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fdfdfb; margin: 0 auto;
@@ -31,169 +32,178 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fdfdfb; m
 h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid #ddd; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td:nth-child(4), td:nth-child(5) { text-align: right; font-variant-numeric: tabular-nums; }
 img { max-width: 100%; height: auto; display: block; margin: .8rem 0; }
 .read { color: #555; font-size: .92rem; } dt { font-weight: 600; margin-top: .6rem; }
-code { background: #f0efe9; padding: .1rem .3rem; border-radius: 3px; }
 """
-
-_KINDS: dict[Positives, tuple[str, str]] = {
+_CURVES = {
     "demonstrations": (
         "From demonstrations",
-        "The reward is −log(1 − D). gail trains D to call everything the agent does a failure; "
-        "nn-pugail treats it as unlabeled.",
+        "The reward is −log(1 − D). gail trains D with all of the agent's frames as failures; "
+        "nn-pugail treats them as unlabeled.",
     ),
     "annotations": (
         "From annotated episodes",
-        "prl pays the agent the regressed reward r_φ as it is; nn-purl pays it only where a "
-        "discriminator trusts it, [D > ½]·r_φ.",
+        "prl pays the agent the regressed reward r_φ; nn-purl pays it only where a discriminator "
+        "accepts the frame, [D > ½]·r_φ.",
     ),
 }
-_READ_SUCCESS = (
-    "Each line is the share of frames that D calls a success. A discriminator that has won keeps "
-    "the trained demonstrations near 1 while the held-out ones sink, and the agent's stay at 0. "
-    "For gated methods D means trust in r_φ, and annotated failures are to be trusted too."
+_SUCCESS = (
+    "Each line is the share of frames that D calls a success. If D overfits, trained "
+    "demonstrations stay near 1, held-out ones fall, and the agent's frames stay at 0. "
+    "For gated methods D means trust in r_φ, which holds for annotated failures too."
 )
-_READ_PRIOR = (
-    "η is the share of demonstrated behaviour among the agent's frames. By the simulator it is the "
-    "share of successes among them, relative to that among the demonstrations; no learner sees it. "
-    "The band is the 95% interval of each estimate."
+_PRIOR = (
+    "η is the share of the agent's frames that are like the demonstrations. By the simulator it is "
+    "the share of successes among them, divided by that among the demonstrations; no learner sees "
+    "it. The band is the 95% interval of each estimate."
 )
-_READ_EVIDENCE = (
-    "Of the greedy episodes, the two where reward and truth part most. For predictions that is "
-    "where the promised return is furthest from the true one; for imitation, where much is paid "
-    "for little."
+_EVIDENCE = (
+    "The two greedy episodes where reward and truth differ most. For predictions, that is the "
+    "difference of predicted and true return; for imitation, a high reward for a low true one."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
-    """A heading and what stands under it, as HTML."""
+class FinalReturn:
+    """The last greedy return of a line's runs, averaged over seeds."""
 
-    title: str
-    parts: Sequence[str]
+    label: str
+    seeds: int
+    mean: float
+    spread: float
+    """Half of the 95% interval over the episodes of one seed, or of the range over several."""
+    best: float
+    """The best evaluation of each run, averaged over seeds."""
+    expert: float | None
 
-    def html(self) -> str:
-        """The section."""
-        return f"<h2>{escape(self.title)}</h2>\n" + "\n".join(self.parts)
+    def in_words(self) -> str:
+        """The return, and its share of the expert's or the best annotated one."""
+        share = f" ({self.mean / self.expert:.0%} of {self.expert:.1f})" if self.expert else ""
+        return f"{self.mean:.1f} ± {self.spread:.1f}{share}"
+
+
+def final_return(line: Line) -> FinalReturn | None:
+    """Return the last return of a line, or None if no run has been evaluated."""
+    series = line.series("eval", "return")
+    if not series:
+        return None
+    last = np.array([one[-1, 1] for one in series])
+    within = [one[-1, 1] for one in line.series("eval", "return_ci95")]
+    return FinalReturn(
+        label=line.label,
+        seeds=len(last),
+        mean=float(last.mean()),
+        spread=float(np.ptp(last)) / 2 if len(last) > 1 else max(within, default=0.0),
+        best=float(np.mean([one[:, 1].max() for one in series])),
+        expert=next((run.expert for run in line.runs if run.expert is not None), None),
+    )
 
 
 def write_report(
     path: Path, runs: Sequence[Path], *, title: str = "Learned rewards", notes: Sequence[str] = ()
 ) -> list[History]:
-    """Write a self-contained HTML report on runs; returns what was read of them.
+    """Write a self-contained HTML report on runs, and return the runs as read.
 
     Args:
         path: the file.
-        runs: run directories; RUN/probe/evidence.png is shown where `pureward probe` made it.
+        runs: run directories; RUN/probe/evidence.png is shown if `pureward probe` has written it.
         title: its heading.
         notes: paragraphs on how the runs were made.
     """
-    histories = read_histories(runs)
-    sections = [
-        Section(title="What was run", parts=[_paragraphs(notes), _table(histories)]),
-        Section(title="Verdicts", parts=[_verdicts(histories)]),
-        *(
-            _curves(kind, [run for run in histories if METHODS[run.method].positives == kind])
-            for kind in _KINDS
-            if any(METHODS[run.method].positives == kind for run in histories)
-        ),
-        *_success(histories),
-        *_prior(histories),
-        *_evidence(histories),
+    found = read_histories(runs)
+    parts = [
+        *_section("What was run", "", [_paragraphs(notes), _table(found)]),
+        *_section("Verdicts", "", [_verdicts(found)]),
+        *(part for kind in _CURVES for part in _curves(kind, found)),
+        *_success(found),
+        *_prior(found),
+        *_evidence(found),
     ]
     page = (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{escape(title)}</h1>\n" + "\n".join(s.html() for s in sections) + "\n</body></html>\n"
+        f"<h1>{escape(title)}</h1>\n" + "\n".join(parts) + "\n</body></html>\n"
     )
     with whole_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
-    return histories
+    return found
+
+
+def _section(title: str, explanation: str, parts: Iterable[str]) -> list[str]:
+    text = f'<p class="read">{escape(explanation)}</p>' if explanation else ""
+    return [f"<h2>{escape(title)}</h2>", text, *parts]
 
 
 def _table(runs: Sequence[History]) -> str:
     head = ("run", "task", "method", "env steps", "training, s", "true return", "verdict")
-    rows = [f"<tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>"]
+    rows = ["".join(f"<th>{name}</th>" for name in head)]
     for run in runs:
         steps, seconds = trained_for(run)
-        end = ending(*lines([run]))
-        cells = [
-            *(f"<td>{escape(text)}</td>" for text in (run.path.name, run.task, run.method)),
-            *(f'<td class="number">{number}</td>' for number in (f"{steps:,}", f"{seconds:.0f}")),
-            f"<td>{escape(end.told_return()) if end else '–'}</td>",
-            f"<td>{escape(run.verdict().name)}</td>",
-        ]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table>{''.join(rows)}</table>"
+        end = final_return(*lines([run]))
+        cells = (run.path.name, run.task, run.method, f"{steps:,}", f"{seconds:.0f}")
+        cells += (end.in_words() if end else "–", run.verdict().name)
+        rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 def _verdicts(runs: Sequence[History]) -> str:
-    told = [(run.path.name, run.verdict()) for run in runs]
-    items = (f"<dt>{escape(name)}: {v.name}</dt><dd>{escape(v.sentence)}.</dd>" for name, v in told)
+    found = [(run.path.name, run.verdict()) for run in runs]
+    items = (f"<dt>{escape(n)}: {v.name}</dt><dd>{escape(v.sentence)}.</dd>" for n, v in found)
     return f"<dl>{''.join(items)}</dl>"
 
 
-def _curves(kind: Positives, runs: Sequence[History]) -> Section:
-    """Curves of all methods on one kind of data; the last of the table is set against others."""
-    title, explained = _KINDS[kind]
-    told = []
+def _curves(kind: str, found: Sequence[History]) -> list[str]:
+    """Curves of all methods on one kind of data; the last one is compared with the others."""
+    runs = [run for run in found if METHODS[run.method].positives == kind]
+    if not runs:
+        return []
+    sentences = []
     for task in dict.fromkeys(run.task for run in runs):
         own = lines([run for run in runs if run.task == task])
-        *others, ours = sorted(own, key=lambda line: list(METHODS).index(line.method))
-        told += read_curves(ours, others)
+        *others, last = sorted(own, key=lambda line: list(METHODS).index(line.method))
+        sentences += compare(last, others)
     if kind == "annotations":
-        told += [read_error(run) for run in runs]
-    parts = [f'<p class="read">{escape(explained)}</p>']
-    if any(map(ending, lines(runs))):  # else there is nothing to draw yet
-        parts.append(_picture(curves(runs), title))
-    return Section(title=title, parts=[*parts, _paragraphs([" ".join(told)])])
+        sentences += [describe_error(run) for run in runs]
+    title, explanation = _CURVES[kind]
+    evaluated = any(map(final_return, lines(runs)))
+    images = [_image(curves(runs), title)] if evaluated else []
+    return _section(title, explanation, [*images, _paragraphs([" ".join(sentences)])])
 
 
-def _success(runs: Sequence[History]) -> list[Section]:
-    probed = [run for run in runs if any(row["kind"] == "probe" for row in run.rows)]
+def _success(found: Sequence[History]) -> list[str]:
+    probed = [run for run in found if any(row["kind"] == "probe" for row in run.rows)]
     probed = [run for run in probed if METHODS[run.method].has_discriminator]
     if not probed:
         return []
-    told = [read_success(run) for run in probed]
-    parts = [
-        f'<p class="read">{escape(_READ_SUCCESS)}</p>',
-        _picture(curves(probed, metric=SUCCESS), "P(success)"),
-        _paragraphs(told),
-    ]
-    return [Section(title="P(success)", parts=parts)]
+    image = _image(curves(probed, metric=SUCCESS), "P(success)")
+    return _section("P(success)", _SUCCESS, [image, _paragraphs(map(describe_success, probed))])
 
 
-def _prior(runs: Sequence[History]) -> list[Section]:
-    known = [(run, eta) for run in runs if (eta := read_eta(run)) is not None]
+def _prior(found: Sequence[History]) -> list[str]:
+    known = [(run, eta) for run in found if (eta := read_eta(run)) is not None]
     if not known:
         return []
-    parts = [
-        f'<p class="read">{escape(_READ_PRIOR)}</p>',
-        _picture(curves([run for run, _ in known], metric=PRIOR), "class prior"),
-        _paragraphs(f"{run.path.name}: {eta.told()}." for run, eta in known),
-    ]
-    return [Section(title="Class prior", parts=parts)]
+    image = _image(curves([run for run, _ in known], metric=PRIOR), "class prior")
+    texts = [f"{run.path.name}: {eta.sentence}." for run, eta in known]
+    return _section("Class prior", _PRIOR, [image, _paragraphs(texts)])
 
 
-def _evidence(runs: Sequence[History]) -> list[Section]:
-    shown = [(run, run.path / "probe" / "evidence.png") for run in runs]
+def _evidence(found: Sequence[History]) -> list[str]:
+    images = [(run.path.name, run.path / "probe" / "evidence.png") for run in found]
     parts = [
-        f"<h3>{escape(run.path.name)}</h3>\n"
-        f"{_embedded(read_file(png, _PICTURE_BYTES), f'evidence of {run.path.name}')}"
-        for run, png in shown
+        f"<h3>{escape(name)}</h3>\n{_embedded(read_file(png, _IMAGE_BYTES), f'evidence of {name}')}"
+        for name, png in images
         if png.is_file() and not png.is_symlink()
     ]
-    if not parts:
-        return []
-    return [Section(title="Evidence", parts=[f'<p class="read">{_READ_EVIDENCE}</p>', *parts])]
+    return _section("Evidence", _EVIDENCE, parts) if parts else []
 
 
 def _paragraphs(texts: Iterable[str]) -> str:
     return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
-def _picture(figure: Figure, name: str) -> str:
+def _image(figure: Figure, name: str) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH)
     return _embedded(buffer.getvalue(), name)
@@ -202,3 +212,47 @@ def _picture(figure: Figure, name: str) -> str:
 def _embedded(png: bytes, name: str) -> str:
     data = base64.b64encode(png).decode()
     return f'<img alt="{escape(name)}" src="data:image/png;base64,{data}">'
+
+
+def compare(line: Line, others: Sequence[Line]) -> list[str]:
+    """Compare the last return of a line with those of others of its task."""
+    own = final_return(line)
+    if own is None:
+        return ["None of these runs has been evaluated yet."]
+    ends = [own, *(end for end in map(final_return, others) if end)]
+    sentences = [f"At the end: {'; '.join(f'{end.label} {end.in_words()}' for end in ends)}."]
+    for end in ends[1:]:
+        ahead = own.mean - end.mean
+        if abs(ahead) <= own.spread + end.spread:
+            sentences.append(f"{own.label} and {end.label} do not differ by more than the spread.")
+        else:
+            side = "ahead of" if ahead > 0 else "behind"
+            sentences.append(f"{own.label} is {abs(ahead):.1f} {side} {end.label}.")
+    fell = [end for end in ends if end.best - end.mean > LARGE_GAP * abs(end.best)]
+    sentences += [f"{end.label} fell from its best return of {end.best:.1f}." for end in fell]
+    if max(end.seeds for end in ends) == 1:
+        sentences.append("One seed each: the interval is over episodes; other seeds may differ.")
+    return sentences
+
+
+def describe_success(run: History) -> str:
+    """Return P(success) of each source at the end of a run, and whether D has overfitted."""
+    numbers = run.verdict().numbers
+    train, held_out = numbers.get("success/train"), numbers.get("success/held_out")
+    sentence = f"{run.method}: {describe_reward(numbers)}."
+    if train is None or held_out is None:
+        return sentence
+    if train - held_out > OVERFIT:
+        return f"{sentence} D has overfitted to its trained frames."
+    return f"{sentence} D generalises to held-out frames." if held_out >= MOST else sentence
+
+
+def describe_error(run: History) -> str:
+    """Return how far the predicted return of a supervised method is from the true one."""
+    verdict = run.verdict()
+    if "reward_error" not in verdict.numbers:
+        return f"{run.method}: its predictions were not evaluated."
+    error = verdict.numbers["reward_error"]
+    share = f", {error / run.expert:+.0%} of the best annotated return" if run.expert else ""
+    harm = f" ({verdict.name})" if verdict.name in ("reward hacked", "starved") else ""
+    return f"{run.method}: predicted − true return is {error:+.1f}{share}{harm}."

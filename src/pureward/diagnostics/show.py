@@ -4,25 +4,23 @@
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
 
 from pureward.envs import BatchEnv, make
-from pureward.envs.tasks.scripted import Scripted
 from pureward.errors import InputError
 from pureward.picture import cameras, contact_sheet, mosaic, save_image, video
 from pureward.progress import Progress
 from pureward.runs.policy import load_policy
 from pureward.types import Policy
 
-_SHEET_ROWS, _SHEET_COLUMNS = 4, 8  # fewer columns where a world is seen by several cameras
+_ROWS, _COLUMNS = 4, 8  # of the sheet; several cameras share the columns
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The files that `show` wrote, and what happened in them."""
+    """The files that `show` wrote, and the mean return of the worlds."""
 
     sheet: Path
     video: Path
@@ -44,73 +42,57 @@ def show(
     """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4."""
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
+    sheet, film = out / f"{task}.png", out / f"{task}.mp4"
     with make(
         task, worlds, device, seed=seed, cameras=True, shadows=shadows, distractors=distractors
     ) as env:
-        return _shown(env, find_policy(policy, env, seed), out, steps)
-
-
-def _shown(env: BatchEnv, act: Policy, out: Path, steps: int) -> Shown:
-    task, worlds = env.task.name, env.worlds
-    obs = env.reset()
-    columns = min(_SHEET_COLUMNS // len(env.task.cameras), steps)
-    shots = np.linspace(0, steps - 1, columns).astype(int)
-    kept: list[np.ndarray] = []
-    total = torch.zeros(worlds, device=env.device)
-    speed = 1.0 / env.task.control_step(env.engine.model)
-    film = out / f"{task}.mp4"
-    with video(film, speed) as write:
-        for index in Progress(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
-            assert obs.frames is not None, "made with cameras"
-            images = np.concatenate(cameras(obs.frames), axis=2)
-            write(mosaic(images))
-            if index in shots:
-                kept.append(images[:_SHEET_ROWS])
-            step = env.step(act(obs.state))
-            total += step.reward
-            obs = step.obs
-    sheet = out / f"{task}.png"
-    rows = [f"world {world}" for world in range(min(_SHEET_ROWS, worlds))]
-    times = [f"{index / speed:.2f} s" for index in shots]
-    save_image(contact_sheet(np.stack(kept, axis=1), rows, times), sheet)
-    return Shown(sheet=sheet, video=film, mean_return=float(total.mean()))
+        act = find_policy(policy, env, seed)
+        obs = env.reset()
+        columns = max(1, _COLUMNS * 3 // (env.frame_shape or (3,))[0])
+        shots = np.linspace(0, steps - 1, min(columns, steps)).astype(int)
+        kept: list[np.ndarray] = []
+        total = torch.zeros(worlds, device=env.device)
+        with video(film, 1.0 / env.control_step) as write:
+            for index in Progress(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
+                assert obs.frames is not None, "made with cameras"
+                images = np.concatenate(cameras(obs.frames), axis=2)
+                write(mosaic(images))
+                if index in shots:
+                    kept.append(images[:_ROWS])
+                step = env.step(act(obs.state))
+                total += step.reward
+                obs = step.obs
+        rows = [f"world {world}" for world in range(min(_ROWS, worlds))]
+        times = [f"{index * env.control_step:.2f} s" for index in shots]
+        save_image(contact_sheet(np.stack(kept, axis=1), rows, times), sheet)
+        return Shown(sheet=sheet, video=film, mean_return=float(total.mean()))
 
 
 def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
-    """ "random", "zero", "scripted", a run, or a function of yours from states to actions."""
+    """Return the policy "random", "zero" or "scripted", of a run, or a user's MODULE:FUNCTION."""
     shape = (env.worlds, env.action_size)
     if name == "random":
         generator = torch.Generator(env.device).manual_seed(seed)
         return lambda _: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
     if name == "scripted":
-        return Scripted(env.task.name, env.engine.state)
+        return env.script()
     if name == "zero":
         return lambda _: torch.zeros(shape, device=env.device)
     if name and Path(name).is_dir():
         return load_policy(Path(name), device=str(env.device)).act
     try:
-        return _somebodys(name, _function(name))
+        module, colon, function = name.partition(":")
+        if not colon:
+            raise ValueError("there is no such folder")
+        policy: Policy = getattr(import_module(module), function)
+        if not callable(policy):
+            raise ValueError(f"it is a {type(policy).__name__}")
     except Exception as error:  # a module may raise anything while it is imported
         raise InputError(
             f"policy must be 'random', 'zero', 'scripted' (lift and stack), a run directory or "
             f"MODULE:FUNCTION, got {name!r} "
             f"({error}); check the spelling and that the module is on PYTHONPATH"
         ) from error
-
-
-def _function(name: str) -> Policy:
-    """What MODULE:FUNCTION names."""
-    module, colon, function = name.partition(":")
-    if not colon:
-        raise ValueError("there is no such folder")
-    found = getattr(import_module(module), function)
-    if not callable(found):
-        raise ValueError(f"it is a {type(found).__name__}")
-    return cast(Policy, found)
-
-
-def _somebodys(name: str, policy: Policy) -> Policy:
-    """A user's function, whose failure is told with what it was given."""
 
     def act(state: torch.Tensor) -> torch.Tensor:
         try:

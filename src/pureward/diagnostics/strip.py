@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An episode and what was thought of it: frames above aligned tracks, as a picture or a film."""
+"""An episode and its rewards: frames above aligned tracks, as a figure or a film."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from PIL import Image
 from pureward.picture import video
 
 _SHOTS = 8  # frames above the tracks
-_WIDTH = 9.6  # inches, so that a shot is a bit more than one
-_PANEL_HEIGHT = 1.0  # inches of a panel of tracks
+_WIDTH = 9.6  # inches
+_SHOT = _WIDTH / (_SHOTS + 1)
+_PANEL_HEIGHT = 1.0  # inches
 _FILM_DOTS = 80  # per inch: 768 pixels wide
 _FILM_FRAME = 256  # pixels of a camera's image in the film
 _CURSOR = (220, 30, 30)
@@ -38,27 +39,26 @@ class Panel:
     title: str
     tracks: list[Track]
     highest: float = 0.1
-    """The scale reaches at least so high."""
+    """The scale goes at least up to this."""
     threshold: float | None = None
-    """Where to draw a line across."""
+    """Height of a dashed line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """One episode: what was seen on arrival at each step, and tracks of the same length."""
+    """One episode: the frames at the arrival of each step, and tracks of the same length."""
 
     title: str
     frames: np.ndarray
     """uint8 (steps, cameras, height, width, 3)."""
     panels: list[Panel]
 
-    def __len__(self) -> int:
-        return len(self.frames)
-
 
 def draw_strips(strips: Sequence[Strip]) -> Figure:
-    """Draw episodes below each other, each with frames at instants marked in its tracks."""
-    heights = [_height(strip) for strip in strips]
+    """Draw episodes below each other, each with frames at steps that its tracks mark."""
+    heights = [
+        0.7 + strip.frames.shape[1] * _SHOT + len(strip.panels) * _PANEL_HEIGHT for strip in strips
+    ]
     figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
     parts = figure.subfigures(len(strips), 1, squeeze=False, height_ratios=heights)[:, 0]
     for part, strip in zip(parts, strips, strict=True):
@@ -67,94 +67,74 @@ def draw_strips(strips: Sequence[Strip]) -> Figure:
 
 
 def film_strip(strip: Strip, path: Path, frames_per_second: float) -> None:
-    """Write a film of an episode over its tracks, with a cursor that moves along them."""
-    figure = Figure(figsize=(_WIDTH, _PANEL_HEIGHT * len(strip.panels) + 0.6), dpi=_FILM_DOTS)
-    figure.set_layout_engine("constrained")
+    """Write a film of an episode above its tracks, with a cursor that moves along them."""
+    size = (_WIDTH, _PANEL_HEIGHT * len(strip.panels) + 0.6)
+    figure = Figure(figsize=size, dpi=_FILM_DOTS, layout="constrained")
     axes = list(figure.subplots(len(strip.panels), 1, sharex=True, squeeze=False)[:, 0])
     _draw_panels(axes, strip)
     figure.suptitle(strip.title, fontsize=9)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     drawn = np.asarray(canvas.buffer_rgba())[..., :3]
-    below = drawn[: len(drawn) // 2 * 2]  # a film's height is even
-    columns = axes[0].transData.transform([(step + 1, 0.0) for step in range(len(strip))])[:, 0]
+    below = drawn[: len(drawn) // 2 * 2]  # H.264 needs an even height
+    points = [(step + 1, 0.0) for step in range(len(strip.frames))]
+    columns = axes[0].transData.transform(points)[:, 0].round().astype(int)
     with video(path, frames_per_second) as write:
-        for step, column in enumerate(columns.round().astype(int)):
+        for images, column in zip(strip.frames, columns, strict=True):
             tracks = below.copy()
             tracks[:, column : column + 2] = _CURSOR
-            write(np.concatenate([_centred(strip.frames[step], below.shape[1]), tracks]))
-
-
-def _height(strip: Strip) -> float:
-    cameras = strip.frames.shape[1]
-    return 0.7 + cameras * _WIDTH / (_SHOTS + 1) + _PANEL_HEIGHT * len(strip.panels)
+            write(np.concatenate([_film_row(images, tracks.shape[1]), tracks]))
 
 
 def _draw_strip(part: SubFigure, strip: Strip) -> None:
-    """Shots stand above the middles of eight equal stretches of the tracks."""
-    cameras, panels = strip.frames.shape[1], len(strip.panels)
-    shot = _WIDTH / (_SHOTS + 1)
-    grid = part.add_gridspec(
-        cameras + panels, _SHOTS, height_ratios=[shot] * cameras + [_PANEL_HEIGHT] * panels
-    )
-    instants = ((np.arange(_SHOTS) + 0.5) * len(strip) / _SHOTS).astype(int)
+    """Draw frames above the middles of equal parts of the tracks."""
+    steps, cameras = strip.frames.shape[:2]
+    heights = [_SHOT] * cameras + [_PANEL_HEIGHT] * len(strip.panels)
+    grid = part.add_gridspec(len(heights), _SHOTS, height_ratios=heights)
+    shots = ((np.arange(_SHOTS) + 0.5) * steps / _SHOTS).astype(int)
     for camera in range(cameras):
-        for column, instant in enumerate(instants):
+        for column, shot in enumerate(shots):
             axis = part.add_subplot(grid[camera, column])
-            axis.imshow(strip.frames[instant, camera])
+            axis.imshow(strip.frames[shot, camera])
             axis.axis("off")
             if camera == 0:
-                axis.set_title(f"step {instant + 1}", fontsize=7, pad=2)
-    axes = [part.add_subplot(grid[cameras + row, :]) for row in range(panels)]
+                axis.set_title(f"step {shot + 1}", fontsize=7, pad=2)
+    axes = [part.add_subplot(grid[row, :]) for row in range(cameras, len(heights))]
     _draw_panels(axes, strip)
     for axis in axes:
-        for instant in instants:
-            axis.axvline(instant + 1, color="0.6", linewidth=0.7, linestyle=":")
+        for shot in shots:
+            axis.axvline(shot + 1, color="0.6", linewidth=0.7, linestyle=":")
     part.suptitle(strip.title, fontsize=9)
 
 
 def _draw_panels(axes: Sequence[Axes], strip: Strip) -> None:
-    steps = np.arange(1, len(strip) + 1)
+    steps = np.arange(1, len(strip.frames) + 1)
     for axis, panel in zip(axes, strip.panels, strict=True):
         for track in panel.tracks:
-            axis.plot(
-                steps,
-                track.values,
-                color=track.colour,
-                linestyle=track.style,
-                linewidth=1.4,
-                label=track.label,
-            )
+            look = {"color": track.colour, "linestyle": track.style, "linewidth": 1.4}
+            axis.plot(steps, track.values, label=track.label, **look)
         if panel.threshold is not None:
             axis.axhline(panel.threshold, color="0.4", linewidth=0.7, linestyle="--")
-        axis.set_ylim(*_limits(panel))
-        axis.set_xlim(0.5, len(strip) + 0.5)
+        # The scale includes zero, so that a flat track looks flat.
+        values = np.concatenate([track.values for track in panel.tracks])
+        low, high = min(0.0, values.min()), max(values.max(), panel.highest)
+        axis.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        axis.set_xlim(0.5, len(steps) + 0.5)
         axis.set_ylabel(panel.title, fontsize=8)
         axis.tick_params(labelsize=7, labelbottom=axis is axes[-1])
         axis.spines[["top", "right"]].set_visible(False)
         if len(panel.tracks) > 1:  # above the panel, where it hides nothing
-            axis.legend(
-                fontsize=7, frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 0.95)
-            )
+            place = {"loc": "lower left", "bbox_to_anchor": (0, 0.95)}
+            axis.legend(fontsize=7, frameon=False, ncols=3, **place)
     axes[-1].set_xlabel("step", fontsize=8)
 
 
-def _limits(panel: Panel) -> tuple[float, float]:
-    """A scale that begins at zero, so that a flat track looks flat."""
-    values = np.concatenate([track.values for track in panel.tracks])
-    low, high = min(0.0, values.min()), max(values.max(), panel.highest)
-    margin = 0.05 * (high - low)
-    return low - margin, high + margin
-
-
-def _centred(images: np.ndarray, width: int) -> np.ndarray:
-    """A step's images (cameras, height, width, 3) beside each other on a black row."""
+def _film_row(images: np.ndarray, width: int) -> np.ndarray:
+    """A step's images (cameras, height, width, 3) side by side, centred on black."""
     size = min(_FILM_FRAME, width // len(images) // 2 * 2)
-    large = [
-        np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.NEAREST))
-        for image in images
-    ]
-    row = np.concatenate(large, axis=1)
-    left = (width - row.shape[1]) // 2
-    right = width - row.shape[1] - left
-    return np.pad(row, ((0, 0), (left, right), (0, 0)))
+    row = np.zeros((size, width, 3), dtype=np.uint8)
+    left = (width - size * len(images)) // 2
+    for place, image in enumerate(images):
+        large = Image.fromarray(image).resize((size, size), Image.Resampling.NEAREST)
+        row[:, left + place * size : left + (place + 1) * size] = np.asarray(large)
+    return row

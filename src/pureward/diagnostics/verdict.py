@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict on a run: what its metrics mean for the learned reward.
+
+Metrics are means over the last quarter of a run; returns are those of the last evaluation, which
+averages over episodes itself. Rules are tried in order and the first that applies counts. A rule
+does not apply if its metrics were not measured.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pureward.diagnostics.probe import SOURCES
+from pureward.errors import InputError
+from pureward.rewards.methods import METHODS, RewardKind
+
+LATE = 0.25  # share of a run, at its end, to average over: longer than an oscillation of D
+SATURATED = 0.9  # share of rewards at the ceiling above which most states are paid the same
+# Largest difference of mean D on trained frames between the random views of training and scoring;
+# the same for r_φ, as a share of it if it is above 1.
+MISMATCH = 0.15
+FLAT = 0.05  # difference of mean D below which it does not separate demonstrations and failures
+NO_SUCCESS = 0.005  # mean D that counts as zero: a quarter of the lowest floor of η in the presets
+MOST, FEW = 0.8, 0.05  # shares of frames that count as nearly all and as nearly none
+NO_REWARD = 0.1  # mean imitation reward that counts as none; the ceiling is usually 1 to 3
+# Smallest difference of mean D between held-out demonstrations and the agent's own successes, whose
+# D must also be less than half: demonstrations show the way to success too.
+DISTRACTED = 0.3
+OVERFIT = 0.2  # largest difference of P(success) between trained and held-out demonstrations
+FORGOT = 0.3  # highest P(success) of failures after the best policy that counts as forgotten
+# Shares of the way from the failures' return to the expert's: solved, and not half solved.
+GOOD, POOR = 0.8, 0.5
+# Relative difference that counts as large: between predicted and true return, as a share of the
+# expert's, and between the best and the last return.
+LARGE_GAP = 1 - GOOD
+LARGE_GAP_ALONE = 0.5  # the same as a share of the predicted return, if no expert is known
+
+Numbers = Mapping[str, float]
+Rows = Sequence[Mapping[str, Any]]
+Found = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the metrics of a run mean for its reward."""
+
+    name: str
+    sentence: str
+    numbers: dict[str, float]
+    """All metrics at the end of the run, by name."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.sentence}"
+
+
+def find_verdict(
+    rows: Rows, *, method: str, expert: float | None = None, failure: float | None = None
+) -> Verdict:
+    """Return the verdict on a run.
+
+    Args:
+        rows: of its metrics.jsonl.
+        method: its name in `METHODS`.
+        expert: the best return in its data, if known.
+        failure: mean return of episodes that never succeed, if known.
+    """
+    for row in rows:
+        if not isinstance(row.get("kind"), str) or not isinstance(row.get("step"), int | float):
+            raise InputError(
+                f"a row of metrics must have a text 'kind' and a number 'step', got {dict(row)}; "
+                "write both, as metrics.jsonl does"
+            )
+    numbers = late_numbers(rows)
+    numbers |= {k: v for k, v in (("expert", expert), ("failure", failure)) if v is not None}
+    low = numbers.get("failure", 0.0)
+    if expert is not None and expert > low:
+        for name, share in (("return", "share_of_expert"), ("return/best", "share_of_expert/best")):
+            if name in numbers:
+                numbers[share] = (numbers[name] - low) / (expert - low)
+    for name, sentence in _all_verdicts(numbers, METHODS[method].reward):
+        return Verdict(name=name, sentence=sentence + _true_return(numbers), numbers=numbers)
+    missing = "the metrics so far allow no verdict; let the run reach an evaluation"
+    return Verdict(name="undecided", sentence=missing, numbers=numbers)
+
+
+def late_numbers(rows: Rows) -> dict[str, float]:
+    """Return every metric at the end of a run, by name; greedy returns replace others.
+
+    `return/best` is the best greedy return of the whole run, `success/failure/since` the highest
+    P(success) of failures after it.
+    """
+    last = max((row["step"] for row in rows), default=0)
+    numbers: dict[str, float] = {}
+    for kind in ("train", "probe", "eval"):  # a later kind replaces names of an earlier one
+        own = [row for row in rows if row["kind"] == kind]
+        late = [row for row in own if row["step"] >= (1 - LATE) * last]
+        if kind == "eval" or not late:  # the policy may have changed within the last quarter
+            late = own[-1:]
+        names = {name for row in late for name in row} - {"kind", "step", "seconds", "updates"}
+        means = {name: values for name in names if (values := _finite(late, name))}
+        numbers |= {name: sum(values) / len(values) for name, values in means.items()}
+    greedy = [row for row in rows if row["kind"] == "eval" and _finite([row], "return")]
+    if greedy:
+        best = max(greedy, key=lambda row: row["return"])
+        numbers["return/best"] = best["return"]
+        later = [row for row in rows if row["kind"] == "probe" and row["step"] > best["step"]]
+        accepted = _finite(later, "success/failure")
+        numbers |= {"success/failure/since": max(accepted)} if accepted else {}
+    return numbers
+
+
+def _finite(rows: Rows, name: str) -> list[float]:
+    values = [row.get(name) for row in rows]
+    return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
+
+
+def _all_verdicts(n: Numbers, kind: RewardKind) -> Found:
+    """All verdicts that apply, the first of which counts."""
+    if kind == "truth":
+        return
+    yield from _view_mismatch(n)
+    if kind == "imitation":
+        yield from _discriminator_faults(n)
+        yield from _imitation_faults(n)
+    else:
+        yield from _model_faults(n, gated=kind == "gated")
+    yield from _progress(n)
+
+
+def _view_mismatch(n: Numbers) -> Found:
+    for name, label in (("mean", "mean D"), ("predicted", "mean r_φ")):
+        trained, scored = n.get(f"{name}/as_trained"), n.get(f"{name}/train")
+        if trained is None or scored is None:
+            continue
+        if abs(trained - scored) > MISMATCH * max(1.0, abs(trained)):
+            yield (
+                "view mismatch",
+                f"{label} on trained frames is {trained:.2f} in the random views of training and "
+                f"{scored:.2f} in scoring, so the agent is not paid what was learned; weaken the "
+                "augmentation (reward.network.view)",
+            )
+
+
+def _discriminator_faults(n: Numbers) -> Found:
+    """D is the same everywhere: on demonstrations and failures, or the agent's frames instead."""
+    saturated = n.get("reward/saturated", 0.0)
+    if saturated >= SATURATED:
+        same = "so good and bad frames are paid the same"
+        yield "saturated", f"{saturated:.0%} of rewards are at the ceiling, {same}"
+    other = "failure" if "mean/failure" in n else "replay"
+    if "mean/train" not in n or f"mean/{other}" not in n:
+        return
+    shown, found, label = n["mean/train"], n[f"mean/{other}"], SOURCES[other]
+    low, high = sorted((shown, found))
+    if high < NO_SUCCESS:
+        yield (
+            "collapsed",
+            f"D calls nothing a success: its mean is {shown:.4f} on demonstrations and "
+            f"{found:.4f} on {label}, so the reward is almost 0",
+        )
+    elif high - low <= FLAT and high <= 2 * low:  # with a small η, D is small everywhere
+        yield (
+            "collapsed",
+            f"mean D is {shown:.2f} on demonstrations and {found:.2f} on {label}: D has not "
+            "learned yet, or has become constant",
+        )
+
+
+def _imitation_faults(n: Numbers) -> Found:
+    """D accepts too little of what the agent does, or too much."""
+    shown, own = n.get("mean/held_out", 0.0), n.get("mean/solved", 1.0)
+    poor = n.get("share_of_expert", 0.0) < GOOD
+    if poor and shown - own >= DISTRACTED and own <= shown / 2:
+        yield (
+            "distracted",
+            f"mean D is {shown:.2f} on held-out demonstrations and {own:.2f} on the agent's own "
+            "successes: D depends on something other than success, such as the look of the scene; "
+            "try a PU method with a higher η, or a higher floor of an estimated η",
+        )
+    train, held_out = n.get("success/train", 0.0), n.get("success/held_out")
+    accepted, paid = n.get("success/replay"), n.get("reward/mean")
+    if accepted is None:
+        return
+    if train >= MOST and accepted <= FEW and (paid or 0.0) <= NO_REWARD:
+        overfit = held_out is not None and train - held_out > OVERFIT
+        yield (
+            "discriminator won",
+            f"P(success) is {train:.0%} for trained demonstrations"
+            + ("" if held_out is None else f", {held_out:.0%} for held-out ones")
+            + f" and {accepted:.0%} for the agent's frames"
+            + ("" if paid is None else f"; the mean reward is {paid:.2f}")
+            + (": D has memorised its demonstrations, and " if overfit else ": ")
+            + "the agent gets almost no reward to learn from",
+        )
+    if n.get("share_of_expert", 1.0) < POOR <= accepted:
+        yield "reward hacked", f"D calls {accepted:.0%} of the agent's frames a success"
+
+
+def _model_faults(n: Numbers, *, gated: bool) -> Found:
+    """Predictions are far above the truth, or a gate is closed on the agent's frames.
+
+    Annotated episodes may fail, so a gate that is open on failures has not collapsed.
+    """
+    error, opened = n.get("reward_error"), n.get("success/replay")
+    large = LARGE_GAP_ALONE * abs(n.get("learned_return", n.get("return", 0.0)))
+    if "expert" in n:
+        large = LARGE_GAP * abs(n["expert"])
+    if error is not None and error > large and n.get("share_of_expert", 0.0) < GOOD:
+        yield "reward hacked", f"the predicted return is {error:.1f} above the true one"
+    short = error is not None and error < -large
+    if gated and opened is not None and opened <= (POOR if short else FEW):
+        missing = "" if error is None else f"; predicted − true return is {error:+.1f}"
+        yield "starved", f"the gate is open on {opened:.0%} of the agent's frames{missing}"
+
+
+def _progress(n: Numbers) -> Found:
+    """The reward has no fault: how good is the policy, and was it better before?"""
+    share, best = n.get("share_of_expert"), n.get("share_of_expert/best", 0.0)
+    state, since = describe_reward(n), n.get("success/failure/since", 0.0)
+    if share is None and not {"success/held_out", "success/replay"} & n.keys():
+        return
+    if best >= GOOD and share is not None and share < GOOD * best:
+        forgot = (
+            f"; after its best, P(success) of failures rose to {since:.0%}: D forgot what the "
+            "agent no longer does; try a larger reward.memory"
+        )
+        yield "unsteady", state + (forgot if since > FORGOT else "")
+    if share is None or share >= POOR:
+        yield "healthy", state
+    else:
+        yield "unfinished", f"{state}, but the policy is not good yet"
+
+
+def describe_reward(n: Numbers) -> str:
+    """Return P(success) or mean D of every source, or the error of a reward model without D."""
+    seen = [source for source in SOURCES if f"success/{source}" in n]
+    # With a small η, D is below ½ everywhere, and its mean says more than P(success).
+    low = all(n[f"success/{source}"] < FEW and f"mean/{source}" in n for source in seen)
+    name, label, form = ("mean", "mean D", ".2f") if low else ("success", "P(success)", ".0%")
+    if seen:
+        values = (f"{n[f'{name}/{source}']:{form}} on {SOURCES[source]}" for source in seen)
+        return f"{label} is {', '.join(values)}"
+    error = n.get("reward_error")
+    return "no fault was found" if error is None else f"predicted − true return is {error:+.1f}"
+
+
+def _true_return(n: Numbers) -> str:
+    """The true return, if it is known, beside that of the data and the best of the run."""
+    if "return" not in n:
+        return ""
+    best = n.get("return/best", n["return"])
+    expert = f", against {n['expert']:.1f} in its data" if "expert" in n else ""
+    fell = best - n["return"] > LARGE_GAP * abs(best)
+    fallen = f", and its best was {best:.1f}" if fell else ""
+    return f"; the true return is {n['return']:.1f}{expert}{fallen}"
