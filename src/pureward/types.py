@@ -50,7 +50,7 @@ class Script(Protocol):
     last_move: int
     """Number of the script's last move."""
 
-    def __call__(self, state: Tensor | None = None) -> Tensor:
+    def __call__(self, state: Tensor | None = None, /) -> Tensor:
         """Return actions (worlds, action size) in [−1, 1]."""
         ...
 

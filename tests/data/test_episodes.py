@@ -270,7 +270,7 @@ def test_several_cameras_are_stacked_in_the_order_asked_for(tmp_path):
 def test_a_foreign_resolution_is_named_with_file_and_episode(tmp_path):
     space = spaces.Box(0, 255, (84, 84, 3), np.uint8)
     path = foreign(tmp_path / "theirs", space, lambda r, n: pixels(r, n, (84, 84, 3)))
-    sentence = r"theirs/main_data.hdf5, episode 0: frames must be \(3, 64, 64\).*got \(3, 84, 84\)"
+    sentence = r"theirs, episode 0: frames must be \(3, 64, 64\).*got \(3, 84, 84\)"
     with pytest.raises(pureward.InputError, match=sentence):
         read_dataset(path, frame_shape=(3, 64, 64))
     assert read_dataset(path).episodes[0].frames.shape == (6, 3, 84, 84)

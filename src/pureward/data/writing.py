@@ -14,10 +14,10 @@ from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 from torch import Tensor
 
-from pureward.data.dataset import OURS
 from pureward.data.episodes import Episode
 from pureward.data.hdf5 import FILE
 from pureward.data.pack import pack
+from pureward.data.readers.minari import OURS
 from pureward.errors import InputError
 from pureward.files import whole_folder
 

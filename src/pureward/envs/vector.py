@@ -43,7 +43,7 @@ class PurewardVectorEnv(VectorEnv):
     def __init__(self, env: BatchEnv, *, observes_frames: bool = True):
         self.env = env
         self.num_envs = env.worlds
-        self.render_mode = None if env.cameras is None else "rgb_array"
+        self.render_mode = None if env.frame_shape is None else "rgb_array"
         self._observes_frames = observes_frames
         self.metadata = {
             "autoreset_mode": AutoresetMode.SAME_STEP,
@@ -97,9 +97,9 @@ class PurewardVectorEnv(VectorEnv):
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Each world's first camera, (height, width, 3), if there are cameras."""
-        if self.env.cameras is None:
+        if self.env.frame_shape is None:
             return None
-        return tuple(_images(self.env.cameras.render()))
+        return tuple(_images(self.env.draw(self.env.simulator_state())))
 
     def close_extras(self, **_: Any) -> None:
         """Give the simulator's memory back; `close` calls this."""

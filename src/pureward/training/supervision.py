@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from pureward.data.dataset import dataset_folder, read_dataset
+from pureward.data.dataset import find_reader, read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
@@ -35,11 +35,11 @@ class Supervision:
 def check_supervision(config: RunConfig) -> None:
     """Refuse data that is not there, before worlds and a replay are made for it."""
     if METHODS[config.method].positives:
-        dataset_folder(positives_path(config))
+        find_reader(positives_path(config))
     if not config.failures:
         return
-    folder = dataset_folder(Path(config.failures))
-    if folder.resolve() == dataset_folder(positives_path(config)).resolve():
+    find_reader(Path(config.failures))
+    if Path(config.failures).resolve() == positives_path(config).resolve():
         raise InputError(
             "known failures must come from a dataset of their own, got that of the positives, "
             f"{config.failures}, whose failures are kept from training to judge the discriminator "
