@@ -4,6 +4,7 @@ import math
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,41 +94,50 @@ def test_every_task_of_a_figure_has_claims():
         assert all(figure.claims_for(task) for task in figure.tasks)
 
 
-RUNS = [Path(str(n)) for n in range(6)]
+def step(name: str, *after: str) -> SimpleNamespace:
+    return SimpleNamespace(out=name, after=after)
+
+
+RUNS = [step(str(n), "demonstrations") for n in range(6)]
 
 
 def test_budget_is_divided_evenly():
     clock = [0.0]
-    expert, *runs = RUNS[:5]
-    budget = Budget(100.0, experts=[expert], runs=runs, at_once=2, now=lambda: clock[0])
-    assert budget.for_expert(expert) == 50.0
+    expert, runs = step("expert"), RUNS[:4]
+    budget = Budget(100.0, [expert, *runs], 2, now=lambda: clock[0])
+    assert budget.turn(expert) == 50.0
     clock[0] = 20.0
-    assert [budget.for_run(run) for run in runs[:2]] == [32.0, 40.0 * 0.8]  # 80 s in two rounds
+    assert [budget.turn(run) for run in runs[:2]] == [32.0, 40.0 * 0.8]  # 80 s in two rounds
     clock[0] = 60.0
-    assert budget.for_run(runs[2]) == 32.0  # 40 s are left, but all runs get the same
+    assert budget.turn(runs[2]) == 32.0  # 40 s are left, but all runs get the same
     clock[0] = 95.0
-    assert budget.for_run(runs[3]) == 5.0
-    single = Budget(1000.0, experts=[], runs=[expert], at_once=1, now=lambda: 0.0)
-    assert single.for_run(expert) == 940.0
+    assert budget.turn(runs[3]) == 5.0
+    assert Budget(1000.0, RUNS[:1], 1, now=lambda: 0.0).turn(RUNS[0]) == 940.0
 
 
 def test_experts_share_half_of_a_budget():
     clock = [0.0]
-    experts = [Path("walker"), Path("lift"), Path("stack")]
-    budget = Budget(60.0, experts=experts, runs=RUNS, at_once=1, now=lambda: clock[0])
-    assert budget.for_expert(Path("walker")) == 10.0
+    experts = [step(task) for task in ("walker", "lift", "stack")]
+    budget = Budget(60.0, [*experts, *RUNS], 1, now=lambda: clock[0])
+    assert budget.turn(experts[0]) == 10.0
     clock[0] = 4.0  # it finished early
-    assert budget.for_expert(Path("lift")) == 13.0
+    assert budget.turn(experts[1]) == 13.0
     clock[0] = 17.0
-    assert budget.for_expert(Path("stack")) == 13.0
+    assert budget.turn(experts[2]) == 13.0
 
 
 def test_run_that_starts_again_has_one_turn():
-    budget = Budget(4_000.0, experts=[], runs=RUNS[:4], at_once=2, now=lambda: 0.0)
+    budget = Budget(4_000.0, RUNS[:4], 2, now=lambda: 0.0)
     first, second, third, fourth = RUNS[:4]
-    assert [budget.for_run(first), budget.for_run(second)] == [1940.0, 1940.0]
+    assert [budget.turn(first), budget.turn(second)] == [1940.0, 1940.0]
     budget.at_once = 1  # the second was out of memory
-    assert [budget.for_run(run) for run in (second, third, fourth)] == [4000 / 3, 1940.0, 1940.0]
+    assert [budget.turn(run) for run in (second, third, fourth)] == [4000 / 3, 1940.0, 1940.0]
+
+
+def test_no_budget_sets_no_limit():
+    budget = Budget(math.inf, RUNS, 2)
+    assert [budget.turn(run) for run in RUNS[:2]] == [math.inf, math.inf]
+    assert not budget.over()
 
 
 def test_invalid_budgets_and_counts_raise(tmp_path):

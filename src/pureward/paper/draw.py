@@ -7,15 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from pureward.diagnostics import plot
 from pureward.diagnostics.history import History
-from pureward.diagnostics.plot import (
-    SUCCESS,
-    add_legend,
-    curves,
-    draw_expert,
-    draw_lines,
-    fit_to_lines,
-)
 from pureward.diagnostics.strip import draw_strips
 from pureward.envs import make
 from pureward.paper.figures import Picture
@@ -25,7 +18,6 @@ from pureward.rewards.methods import METHODS
 
 _PANEL = (4.2, 3.2)  # inches
 _KINDS = ("demonstrations", "annotations")
-
 Groups = Sequence[Group]
 
 
@@ -42,7 +34,7 @@ def _draw_errors(axis: Axes, task: str, groups: Groups) -> None:
     """Error of the predicted return, by line."""
     _points(axis, groups, lambda g: g.late("reward_error"), "", "tab:purple")
     axis.axhline(0.0, color="0.4", linewidth=0.8, linestyle=":")
-    fit_to_lines(axis)
+    plot.fit_to_lines(axis)
     _dress(axis, f"{task}: (a) reward error", "predicted − true return")
 
 
@@ -55,8 +47,8 @@ def _draw_sweep(results: Results, draw_left: Callable[[Axes, str, Groups], None]
         groups = results.of(task)
         draw_left(left, task, groups)
         _points(right, groups, Group.returns, "", "tab:green")
-        draw_expert(right, [run for group in groups for run in group.runs])
-        fit_to_lines(right)
+        plot.draw_expert(right, [run for group in groups for run in group.runs])
+        plot.fit_to_lines(right)
         _dress(right, f"{task}: (b) policy", "true return, greedy")
     return canvas
 
@@ -114,20 +106,20 @@ def _draw_gap(results: Results) -> Canvas:
         for kind in panels.keys() - own.keys():
             panels.pop(kind).remove()
         for kind, axis in panels.items():
-            draw_lines(axis, own[kind], title=f"{task}: from {kind}")
+            plot.draw_lines(axis, own[kind], title=f"{task}: from {kind}")
         lows, highs = zip(*(axis.get_ylim() for axis in panels.values()), strict=True)
         for axis in panels.values():
             axis.set_ylim(min(lows), max(highs))
         next(iter(panels.values())).set_ylabel("true return, greedy")
-    add_legend(canvas)
+    plot.add_legend(canvas)
     return canvas
 
 
 def _evaluated(groups: Groups) -> dict[str, list[History]]:
     """The runs that have measured a return, by the kind of data they learn from."""
     runs = [run for g in groups for run in g.runs if len(run.series("eval", "return"))]
-    kinds = {k: [run for run in runs if METHODS[run.method].positives == k] for k in _KINDS}
-    return {kind: own for kind, own in kinds.items() if own}
+    found = {kind: [r for r in runs if METHODS[r.method].positives == kind] for kind in _KINDS}
+    return {kind: own for kind, own in found.items() if own}
 
 
 def _scene(task: str, distractors: str | None) -> np.ndarray:
@@ -145,8 +137,8 @@ def _draw_strips(results: Results) -> Canvas:
 
 #: The function that draws each kind of picture.
 DRAW: dict[Picture, Callable[[Results], Canvas]] = {
-    "curves": lambda results: curves(results.runs),
-    "success": lambda results: curves(results.runs, metric=SUCCESS),
+    "curves": lambda results: plot.curves(results.runs),
+    "success": lambda results: plot.curves(results.runs, metric=plot.SUCCESS),
     "prior": lambda results: _draw_sweep(results, _draw_discriminators),
     "error": lambda results: _draw_sweep(results, _draw_errors),
     "gap": _draw_gap,

@@ -34,8 +34,10 @@ def dry_run(plan: Plan, at_once: int, device: str) -> str:
     for step in plan.steps:
         steps, size, seconds = "–", 0, 0.0  # collecting data takes seconds and is not counted
         if isinstance(step, Training):
-            steps, size = f"{step.config.env_steps:,}", replay_bytes(step.config)
-            seconds = _seconds_left(step, speeds)
+            goal, size = step.config.env_steps, replay_bytes(step.config)
+            left = max(0, goal - steps_made(RunDirectory(step.out).read_status()))
+            speed = speeds.get((step.config.task, step.config.method))
+            steps, seconds = f"{goal:,}", None if speed is None else left / speed
         time = "done" if step.finished() else _clock(seconds)
         memory = readable(size) if size else "–"
         lines.append(f"{step.out.relative_to(plan.out)!s:44} {steps:>12} {memory:>10} {time:>10}")
@@ -56,13 +58,9 @@ def dry_run(plan: Plan, at_once: int, device: str) -> str:
         where = "a GPU" if place.type == "cuda" else "this machine"
         memory += f"; {where} has {readable(free)} to spare"
     lines += [total, memory]
-    if place.type == "cuda" and mps_runs():
-        lines.append("NVIDIA MPS is running: processes share a GPU at the same time")
-    elif place.type == "cuda":
-        lines.append(
-            "NVIDIA MPS is not running: processes would take turns on a GPU; "
-            "start it with `nvidia-cuda-mps-control -d`"
-        )
+    if place.type == "cuda":
+        state = "is running" if mps_runs() else "is not; start it with `nvidia-cuda-mps-control -d`"
+        lines.append(f"processes take turns on a GPU unless NVIDIA MPS is running: it {state}")
     return "\n".join(lines)
 
 
@@ -81,13 +79,13 @@ def mps_runs() -> bool:
 def replay_bytes(config: RunConfig) -> int:
     """Return the bytes of a run's replay and of its discriminator's memory."""
     frames = (3 * len(TASKS[config.task].cameras), 64, 64) if config.needs_frames else None
-    state_size, action_size = _sizes(config.task)
+    env = _env(config.task)
     layout = Layout(
         rows=config.replay.capacity // config.worlds,
         worlds=config.worlds,
         horizon=TASKS[config.task].horizon,
-        state_size=state_size,
-        action_size=action_size,
+        state_size=env.state_size,
+        action_size=env.action_size,
         frame_shape=frames,
     )
     remembered = config.reward.memory * config.replay.frame_stack * math.prod(frames or (0,))
@@ -95,9 +93,8 @@ def replay_bytes(config: RunConfig) -> int:
 
 
 @cache
-def _sizes(task: str) -> tuple[int, int]:
-    env = make(task, 1, "cpu")
-    return env.state_size, env.action_size
+def _env(task: str):
+    return make(task, 1, "cpu")
 
 
 def _speeds(plan: Plan, machine: str) -> dict[tuple[str, str], float]:
@@ -113,15 +110,7 @@ def _speeds(plan: Plan, machine: str) -> dict[tuple[str, str], float]:
     return speeds
 
 
-def _seconds_left(step: Training, speeds: dict[tuple[str, str], float]) -> float | None:
-    left = max(0, step.config.env_steps - steps_made(RunDirectory(step.out).read_status()))
-    speed = speeds.get((step.config.task, step.config.method))
-    return None if speed is None else left / speed
-
-
 def _clock(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown"
-    if math.isclose(seconds, 0.0):
-        return "–"
+    if not seconds:
+        return "unknown" if seconds is None else "–"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

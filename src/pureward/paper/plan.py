@@ -140,12 +140,17 @@ def make_plan(
     tasks = tuple(dict.fromkeys(tasks)) or figure.tasks
     if unknown := [task for task in tasks if task not in studies]:
         raise InputError(f"task {unknown[0]!r} has no study; choose from {', '.join(studies)}")
-    variants = _chosen(figure, methods)
+    there = dict.fromkeys(variant.method for variant in figure.variants)
+    if unknown := [method for method in methods if method not in there]:
+        raise InputError(
+            f"the figure {figure.name} has no {', '.join(unknown)}; choose from {', '.join(there)}"
+        )
+    variants = [v for v in figure.variants if not methods or v.method in methods]
     annotated = any(METHODS[variant.method].positives == "annotations" for variant in variants)
     steps: dict[Path, Step] = {}
     for task in tasks:
-        data = _data(task, studies[task], out / task, device, annotated=annotated)
-        steps |= {step.out: step for step in data}
+        for step in _data(task, studies[task], out / task, device, annotated=annotated):
+            steps[step.out] = step
     lines = [(task, variant) for task in tasks for variant in variants]
     runs: dict[tuple[str, str], list[Path]] = {(task, v.label): [] for task, v in lines}
     for seed in range(seeds):
@@ -158,23 +163,12 @@ def make_plan(
     return Plan(figure=figure, tasks=tasks, steps=tuple(steps.values()), runs=runs, out=out)
 
 
-def _chosen(figure: Figure, methods: Sequence[str]) -> list[Variant]:
-    there = dict.fromkeys(variant.method for variant in figure.variants)
-    if unknown := [method for method in methods if method not in there]:
-        raise InputError(
-            f"the figure {figure.name} has no {', '.join(unknown)}; choose from {', '.join(there)}"
-        )
-    return [v for v in figure.variants if not methods or v.method in methods]
-
-
 def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool) -> list[Step]:
     """Datasets, and their expert unless they exist; demonstrations give the expert's return."""
-    names = ("demonstrations", "annotations") if annotated else ("demonstrations",)
     sets = [
-        Collecting(
-            task=task, out=folder / name, stages=name == "annotations", study=study, device=device
-        )
-        for name in names
+        Collecting(task=task, out=folder / name, stages=stages, study=study, device=device)
+        for name, stages in (("demonstrations", False), ("annotations", True))
+        if annotated or not stages
     ]
     if all(dataset.finished() for dataset in sets):
         return [*sets]

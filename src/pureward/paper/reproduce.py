@@ -49,8 +49,7 @@ def reproduce(
         undone = [e for e in endings if e.state in ("failed", "stopped")]
         reasons = "; ".join(f"{e.job.out} {e.state}: {e.said}" for e in undone)
         raise TrainingError(
-            f"no run of {plan.figure.name} has measured anything yet ({reasons}); call again to "
-            "continue"
+            f"no run of {plan.figure.name} has measured anything ({reasons}); call again to resume"
         )
     if plan.figure.picture == "strips":
         results = replace(results, watched=_watch(plan, device))
@@ -79,10 +78,9 @@ def _watch(plan: Plan, device: str) -> dict[str, Episodes]:
     """Episodes of prl's policies, by task, where seeds of both methods can be loaded."""
     watched = {}
     for task in plan.tasks:
-        runs = [plan.runs.get((task, label), ()) for label in ("prl", "nn-purl")]
-        if episodes := watch(task, list(zip(*runs, strict=False)), device):
-            watched[task] = episodes
-    return watched
+        runs = (plan.runs.get((task, label), ()) for label in ("prl", "nn-purl"))
+        watched[task] = watch(task, list(zip(*runs, strict=False)), device)
+    return {task: episodes for task, episodes in watched.items() if episodes}
 
 
 def _draw(plan: Plan, results: Results, name: str) -> list[Path]:

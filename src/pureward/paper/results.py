@@ -22,8 +22,7 @@ class Mean(NamedTuple):
     """A mean over seeds and the half-width of its 95% interval (Student's t)."""
 
     value: float
-    half_width: float | None
-    """None for a single seed."""
+    half_width: float | None  # None for a single seed
 
     def __str__(self) -> str:
         spread = "" if self.half_width is None else f" ± {self.half_width:.1f}"
@@ -44,30 +43,25 @@ class Group:
     """The method, and η where the figure varies it."""
     runs: Sequence[History]
 
-    def courses(
+    def curves(
         self, kind: str = "eval", name: str = "return", by: str = "step"
     ) -> list[np.ndarray]:
         """Return the non-empty series (count, 2) of a metric, one per run that measured it."""
         found = (run.series(kind, name, by) for run in self.runs)
-        return [course for course in found if len(course)]
+        return [curve for curve in found if len(curve)]
 
     def late(self, name: str, kinds: Sequence[str] = ("eval", "probe", "train")) -> np.ndarray:
-        """Return a metric's mean over the last quarter of each run, (seeds,).
-
-        Args:
-            name: of the metric.
-            kinds: of rows to look in; the first kind that has the metric is used.
-        """
+        """Return a metric's mean over the last quarter of each run, (seeds,), by the first kind."""
         values = (_late_mean(run, name, kinds) for run in self.runs)
         return self._measured(name, [value for value in values if value is not None])
 
     def early(self, name: str) -> np.ndarray:
         """Return a probed metric's mean over the first quarter of each run, (seeds,)."""
         values = []
-        for course in self.courses("probe", name):
+        for curve in self.curves("probe", name):
             # Probes may be rare: if none is in the first quarter, use the first one.
-            end = max(LATE * course[-1, 0], course[0, 0])
-            values.append(float(course[course[:, 0] <= end, 1].mean()))
+            end = max(LATE * curve[-1, 0], curve[0, 0])
+            values.append(float(curve[curve[:, 0] <= end, 1].mean()))
         return self._measured(name, values)
 
     def returns(self) -> np.ndarray:
@@ -75,12 +69,10 @@ class Group:
         return self.late("return", ("eval",))
 
     def peak(self) -> float:
-        """Return the maximum of the mean curve of greedy returns, where all seeds have values.
-
-        The mean of each seed's own maximum would be higher by chance alone.
-        """
-        courses = self.courses()
-        _, means, _ = mean_band(courses) if courses else ([], [], None)
+        """Return the maximum of the mean curve of greedy returns."""
+        # Not the mean of each seed's own maximum, which is higher by chance alone.
+        curves = self.curves()
+        _, means, _ = mean_band(curves) if curves else ([], [], None)
         return float(self._measured("return", [*means]).max())
 
     def ways(self) -> np.ndarray:
@@ -91,12 +83,9 @@ class Group:
         return (self.returns() - failure) / (expert - failure)
 
     def area(self, span: tuple[float, float]) -> np.ndarray:
-        """Return the mean height of each seed's curve of greedy returns over a span of env steps.
-
-        Seeds that were not evaluated up to the end of the span are left out.
-        """
-        whole = [course for course in self.courses() if course[-1, 0] >= span[1]]
-        return self._measured("return", [_mean_height(course, span) for course in whole])
+        """Return the mean height of the curves of greedy returns that cover a span, (seeds,)."""
+        whole = [curve for curve in self.curves() if curve[-1, 0] >= span[1]]
+        return self._measured("return", [_mean_height(curve, span) for curve in whole])
 
     def progress(self) -> float:
         """Return the share of its env steps that the slowest seed has trained for, 0 to 1."""
@@ -179,33 +168,31 @@ class Results:
         )
 
     def span(self, task: str) -> tuple[float, float]:
-        """Return the first and last env step between which every run of a task was evaluated.
-
-        If some lines are complete, only they count: others may have failed early.
-        """
+        """Return the first and last env step between which every run of a task was evaluated."""
+        # If some lines are complete, only they count: others may have failed early.
         ended = [group for group in self.of(task) if group.progress() == 1.0]
-        courses = [course for group in ended or self.of(task) for course in group.courses()]
-        if not courses:
+        curves = [curve for group in ended or self.of(task) for curve in group.curves()]
+        if not curves:
             raise UnmeasuredError(f"any return on {task}")
-        first = max(course[0, 0] for course in courses)
-        return first, max(first, min(course[-1, 0] for course in courses))
+        first = max(curve[0, 0] for curve in curves)
+        return first, max(first, min(curve[-1, 0] for curve in curves))
 
 
 def _late_mean(run: History, name: str, kinds: Sequence[str]) -> float | None:
     end = (1 - LATE) * max(row["step"] for row in run.rows)
-    for course in (run.series(kind, name) for kind in kinds):
-        if len(course):
+    for curve in (run.series(kind, name) for kind in kinds):
+        if len(curve):
             # Evaluations may be rare: if none is in the last quarter, use the newest one.
-            late = course[:, 0] >= min(end, course[-1, 0])
-            return float(course[late, 1].mean())
+            late = curve[:, 0] >= min(end, curve[-1, 0])
+            return float(curve[late, 1].mean())
     return None
 
 
-def _mean_height(course: np.ndarray, span: tuple[float, float]) -> float:
-    """Area under a course divided by the length of the span."""
+def _mean_height(curve: np.ndarray, span: tuple[float, float]) -> float:
+    """Area under a curve divided by the length of the span."""
     first, last = span
     if last <= first:
-        return float(np.interp(first, course[:, 0], course[:, 1]))
-    inside = course[(course[:, 0] > first) & (course[:, 0] < last), 0]
+        return float(np.interp(first, curve[:, 0], curve[:, 1]))
+    inside = curve[(curve[:, 0] > first) & (curve[:, 0] < last), 0]
     at = np.concatenate([[first], inside, [last]])
-    return float(np.trapezoid(np.interp(at, course[:, 0], course[:, 1]), at) / (last - first))
+    return float(np.trapezoid(np.interp(at, curve[:, 0], curve[:, 1]), at) / (last - first))

@@ -13,10 +13,8 @@ from scipy.stats import ttest_ind
 from pureward.diagnostics.verdict import FEW, GOOD, LARGE_GAP, MOST, OVERFIT
 from pureward.paper.results import Mean, Results, UnmeasuredError, mean_of
 
-NEARLY_ALL, NEARLY_NONE = 0.9, 0.1
-"""Bounds of P(success) for the paper's 100% and 0%."""
-NEAR_PRIOR = 0.15
-"""Largest distance between P(success) of the replay and η that counts as close."""
+NEARLY_ALL, NEARLY_NONE = 0.9, 0.1  # of P(success), for the paper's 100% and 0%
+NEAR_PRIOR = 0.15  # largest distance between P(success) of the replay and η that counts as close
 
 Outcome = Literal["holds", "does not hold", "too close to call", "not measured"]
 Side = Literal["above", "below"]
@@ -37,7 +35,7 @@ class Rule(NamedTuple):
             return "not measured", f"nobody has measured {missing}"
         if isinstance(answer, str):
             return answer, numbers
-        return ("holds" if answer else "does not hold"), numbers
+        return "holds" if answer else "does not hold", numbers
 
 
 def rule(check: Callable[..., Answer]) -> Callable[..., Rule]:
@@ -55,15 +53,15 @@ def rule(check: Callable[..., Answer]) -> Callable[..., Rule]:
 @rule
 def near_expert(results: Results, task: str, *labels: str) -> Answer:
     """the return is at least {GOOD:.0%} of the way from failures to the expert"""
-    ways = _ways(results, task, labels)
+    ways = {label: results.group(task, label).ways().mean() for label in labels}
     return all(way >= GOOD for way in ways.values()), _listed(ways, ".0%")
 
 
 @rule
 def fails(results: Results, task: str, label: str) -> Answer:
     """the return is below {LARGE_GAP:.0%} of the way from failures to the expert"""
-    ways = _ways(results, task, [label])
-    return ways[label] < LARGE_GAP, _listed(ways, ".0%")
+    way = results.group(task, label).ways().mean()
+    return way < LARGE_GAP, f"{label} {way:.0%}"
 
 
 @rule
@@ -85,9 +83,9 @@ def faster(results: Results, task: str, one: str, other: str) -> Answer:
 def falls(results: Results, task: str, label: str) -> Answer:
     """the return ends more than {LARGE_GAP:.0%} below the top of the mean curve"""
     group = results.group(task, label)
-    best, end = group.peak(), mean_of(group.returns()).value
-    numbers = f"{label} {best:.1f} at its best, {end:.1f} in the end"
-    return best - end > LARGE_GAP * abs(best), numbers
+    best, end = group.peak(), group.returns().mean()
+    dropped = best - end > LARGE_GAP * abs(best)
+    return dropped, f"{label} {best:.1f} at its best, {end:.1f} in the end"
 
 
 @rule
@@ -101,9 +99,8 @@ def most_return(results: Results, task: str, label: str, among: Iterable[str]) -
 def least_error(results: Results, task: str, label: str, among: Iterable[str]) -> Answer:
     """the size of the reward error, whatever its sign, is lower than that of every other line, and
     Welch's 95% intervals exclude 0"""
-    groups = {one: results.group(task, one) for one in among}
     # Absolute values: errors of opposite sign must not cancel between seeds.
-    sizes = {one: abs(group.late("reward_error")) for one, group in groups.items()}
+    sizes = {one: abs(results.group(task, one).late("reward_error")) for one in among}
     return _best(label, sizes, sign=-1)
 
 
@@ -155,11 +152,10 @@ def rises_to_prior(results: Results, task: str, label: str) -> Answer:
     """P(success) of the replay rises by more than {FEW:g} from the first quarter to the last, and
     ends within {NEAR_PRIOR:g} of η"""
     group = results.group(task, label)
-    early = mean_of(group.early("success/replay")).value
-    late = mean_of(group.late("success/replay")).value
-    prior = mean_of(group.late("prior")).value
-    numbers = f"{label} from {early:.2f} to {late:.2f} at η = {prior:g}"
-    return late - early > FEW and abs(late - prior) <= NEAR_PRIOR, numbers
+    early, late = group.early("success/replay").mean(), group.late("success/replay").mean()
+    prior = group.late("prior").mean()
+    rises = late - early > FEW and abs(late - prior) <= NEAR_PRIOR
+    return rises, f"{label} from {early:.2f} to {late:.2f} at η = {prior:g}"
 
 
 @rule
@@ -167,13 +163,12 @@ def deluded(results: Results, task: str) -> Answer:
     """over the episodes of prl's policy, prl promises more than the true return, by more than
     {LARGE_GAP:.0%} of the expert's"""
     episodes = results.episodes(task)
-    true, predicted = (float(episodes.returns[name].mean()) for name in ("true", "prl"))
+    true, predicted = (episodes.returns[name].mean() for name in ("true", "prl"))
     expert = results.group(task, "prl").runs[0].expert
     if expert is None:
         raise UnmeasuredError(f"an expert's return on {task}")
-    return predicted - true > LARGE_GAP * abs(
-        expert
-    ), f"{predicted:.1f} for {true:.1f} over {episodes}"
+    hacked = predicted - true > LARGE_GAP * abs(expert)
+    return hacked, f"{predicted:.1f} for {true:.1f} over {episodes}"
 
 
 @rule
@@ -182,18 +177,14 @@ def less_deluded(results: Results, task: str) -> Answer:
     average"""
     episodes = results.episodes(task)
     paid, true = episodes.returns, episodes.returns["true"]
-    off = {name: float(abs(paid[name] - true).mean()) for name in ("prl", "nn-purl")}
+    off = {name: abs(paid[name] - true).mean() for name in ("prl", "nn-purl")}
     return off["nn-purl"] < off["prl"], f"off by {_listed(off, '.1f')} over {episodes}"
-
-
-def _ways(results: Results, task: str, labels: Iterable[str]) -> dict[str, float]:
-    return {label: mean_of(results.group(task, label).ways()).value for label in labels}
 
 
 def _probed(results: Results, task: str, label: str, names: Iterable[str]) -> dict[str, float]:
     """Late means of probed metrics, by the source that each name ends in."""
     group = results.group(task, label)
-    return {name.partition("/")[2]: mean_of(group.late(name)).value for name in names}
+    return {name.partition("/")[2]: group.late(name).mean() for name in names}
 
 
 def _best(label: str, values: Mapping[str, np.ndarray], sign: Literal[1, -1] = 1) -> Answer:

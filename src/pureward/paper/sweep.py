@@ -33,14 +33,8 @@ def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) ->
     """
     check_budget(budget_minutes)
     left = [step for step in plan.steps if not step.finished()]
-    budget = None
-    if budget_minutes:
-        experts, runs = (
-            [s.out for s in left if isinstance(s, Training) and bool(s.after) == learned]
-            for learned in (False, True)
-        )
-        seconds = 60.0 * budget_minutes
-        budget = Budget(seconds, experts=experts, runs=runs, at_once=executor.at_once)
+    trained = [step for step in left if isinstance(step, Training)]
+    budget = Budget(60.0 * budget_minutes or math.inf, trained, executor.at_once)
     return work_off(plan.steps, executor, _Printer(plan.out, len(left), budget))
 
 
@@ -75,47 +69,38 @@ class Budget:
     """Divides the time for a plan evenly, so that runs that are compared get the same time.
 
     Args:
-        seconds: for all steps.
-        experts: folders of the experts left to train.
-        runs: folders of the other runs left to train.
-        at_once: number of jobs that run in parallel.
+        seconds: for all steps; infinite for no limit.
+        steps: experts and runs left to train.
+        at_once: number of steps that run in parallel.
         now: the clock, which starts with the budget.
     """
 
     def __init__(
         self,
         seconds: float,
-        *,
-        experts: Iterable[Path],
-        runs: Iterable[Path],
+        steps: Iterable[Training],
         at_once: int,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.at_once, self._now = at_once, now
-        self._experts, self._runs = set(experts), set(runs)
         self._experts_end, self._end = now() + EXPERTS * seconds, now() + seconds
+        self._waiting = {step.out: bool(step.after) for step in steps}
         self._share = math.inf
-
-    def for_expert(self, out: Path) -> float:
-        """Return the seconds for an expert that starts now."""
-        return self._turn(out, self._experts, self._experts_end)
-
-    def for_run(self, out: Path) -> float:
-        """Return the seconds for a run that starts now: as the first got, or what is left."""
-        turn = self._turn(out, self._runs, self._end)
-        if math.isinf(self._share):
-            self._share = turn - min(RESERVE * turn, LONGEST_RESERVE)
-        return min(self._share, turn)
 
     def over(self) -> bool:
         """Whether no time is left."""
         return self._now() >= self._end
 
-    def _turn(self, out: Path, waiting: set[Path], end: float) -> float:
-        """Seconds for a job if it shares the time until `end` with those that wait."""
-        rounds = math.ceil(len(waiting | {out}) / self.at_once)
-        waiting.discard(out)
-        return (end - self._now()) / rounds
+    def turn(self, step: Training) -> float:
+        """Return the seconds for a step that starts now; a run gets no more than the first run."""
+        is_run = bool(step.after)
+        self._waiting.pop(step.out, None)
+        sharing = 1 + sum(waits == is_run for waits in self._waiting.values())
+        end = self._end if is_run else self._experts_end
+        seconds = (end - self._now()) / math.ceil(sharing / self.at_once)
+        if is_run and math.isinf(self._share):
+            self._share = seconds - min(RESERVE * seconds, LONGEST_RESERVE)
+        return min(self._share, seconds) if is_run else seconds
 
 
 @dataclass
@@ -124,16 +109,13 @@ class _Printer:
 
     out: Path
     total: int
-    budget: Budget | None
+    budget: Budget
     started: dict[Path, float] = field(default_factory=dict)
-    elsewhere: set[Path] = field(default_factory=set)
-    """Steps that another process works on."""
+    elsewhere: set[Path] = field(default_factory=set)  # in use by another process
     ended: int = 0
 
     def begin(self, job: Job) -> Job | None:
-        if self.budget is not None and isinstance(job, Training):
-            turn = self.budget.for_run if job.after else self.budget.for_expert
-            seconds = turn(job.out)
+        if isinstance(job, Training) and (seconds := self.budget.turn(job)) < math.inf:
             if seconds < 1.0:
                 return None
             job = job.within(seconds)
@@ -145,15 +127,14 @@ class _Printer:
         pass
 
     def put_off(self, job: Job, room: int) -> None:
-        if self.budget is not None:
-            self.budget.at_once = room
+        self.budget.at_once = room
         self._print(job, "is out of memory and waits; fewer steps run in parallel from now on")
 
     def wait_for(self, job: Job) -> bool:
         if job.out not in self.elsewhere:
             self.elsewhere.add(job.out)
             self._print(job, "is in use by another process; waiting for it")
-        return self.budget is None or not self.budget.over()
+        return not self.budget.over()
 
     def end(self, ending: Ending) -> None:
         out = ending.job.out

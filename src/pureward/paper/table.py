@@ -32,7 +32,7 @@ def line_rows(results: Results, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for group in results.groups:
         expert, returns = group.runs[0].expert, _mean(group.returns)
-        steps, seconds = ([c[-1, 0] for c in group.courses(by=by)] for by in ("step", "seconds"))
+        steps, seconds = ([c[-1, 0] for c in group.curves(by=by)] for by in ("step", "seconds"))
         row = {
             "task": group.task,
             "line": group.label,
@@ -56,8 +56,8 @@ def claim_rows(figure: Figure, results: Results) -> list[dict[str, str]]:
     rows = []
     for task in results.tasks:
         shares = {group.label: group.progress() for group in results.of(task)}
-        unfinished = (f"; {k} had come {s:.0%} of its way" for k, s in shares.items() if s < 1)
-        note = "".join(unfinished)
+        behind = (f"; {k} had come {s:.0%} of its way" for k, s in shares.items() if s < 1)
+        note = "".join(behind)
         for claim in figure.claims_for(task):
             outcome, numbers = claim.rule.apply(results, task)
             row = {
