@@ -9,13 +9,13 @@ READY := $(VENV)/.ready-demo
 READY_TEST := $(VENV)/.ready-test
 IDENTITY := -c 'import sys; print(sys.version, sys.base_prefix)'
 
-.PHONY: demo test slow lint bench stress short-stress clean FORCE
+.PHONY: demo test slow lint docs bench stress short-stress clean FORCE
 
 demo: $(READY)
 	$(BIN)/pureward demo --out demo
 
 test: $(READY_TEST)
-	$(MAKE) -j2 --output-sync=target lint short-stress  # a core each
+	$(MAKE) -j2 --output-sync=target lint short-stress docs  # on two cores
 	$(PYTEST)
 
 slow: $(READY_TEST)
@@ -25,6 +25,10 @@ lint: $(READY_TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+# Warnings are errors: a dead link, an unknown name, a docstring that does not fit its function.
+docs: $(READY_TEST)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY_TEST)
 	$(INSTALL) -e '.[bench]'
@@ -42,7 +46,7 @@ short-stress: $(READY_TEST)
 	$(BIN)/python benchmarks/kill_stress.py --kills 10
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site
 
 # Made anew if PYTHON=... names another Python, or if its own Python is gone.
 $(VENV)/.python: FORCE
@@ -63,5 +67,5 @@ $(READY): $(VENV)/.python pyproject.toml constraints.txt
 	@touch $@
 
 $(READY_TEST): $(READY)
-	$(INSTALL) -e '.[dev,kernels]'
+	$(INSTALL) -e '.[dev,kernels,docs]'
 	@touch $@

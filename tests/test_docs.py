@@ -1,28 +1,39 @@
-"""Every Python block in the README and the docs runs."""
+"""Every Python block in the README and the docs runs, and every command and link in them exists."""
 
 import json
 import re
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 import pureward
+from pureward.cli import main
+from pureward.envs import ENVIRONMENTS
+from pureward.envs.tasks import TASKS
 from pureward.runs.collect import collect
 from pureward.runs.config_file import flat, to_json
 from pureward.training import presets
 from tiny import tiny
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OUTSIDE = [*sorted((ROOT / "results").rglob("*.md")), ROOT / "datasets/README.md"]
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S)
 
 
 @pytest.fixture(scope="module")
 def datasets(short_episodes, tmp_path_factory) -> Path:
-    """What a reader has: `demos` and `rated`, here of a policy that has learned nothing."""
+    """The reader's `data/demos` and `data/rated`, here of a policy that has learned nothing."""
     folder = tmp_path_factory.mktemp("data")
     pureward.train(tiny(folder / "run", env_steps=80))
     for name, stages in (("demos", False), ("rated", True)):
@@ -33,7 +44,7 @@ def datasets(short_episodes, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def short_runs(monkeypatch, tmp_path):
-    """Presets of `reach` that take seconds; the code on the pages stays as it is."""
+    """Presets of `reach` that take seconds, so that the code on the pages needs no change."""
     small = flat(to_json(tiny(tmp_path, env_steps=96, evaluate_every=0, evaluate_episodes=1)))
     small |= {
         "save_replay": False,
@@ -45,18 +56,76 @@ def short_runs(monkeypatch, tmp_path):
     monkeypatch.setitem(presets.PRESETS, "reach", {"fast": {"all": small}})
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.name)
+@pytest.fixture
+def same_registries():
+    """What a page registers is unknown to other tests."""
+    before = [(registry, dict(registry)) for registry in (TASKS, ENVIRONMENTS)]
+    yield
+    for registry, rows in before:
+        registry.clear()
+        registry.update(rows)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
 def test_the_code_on_a_page_runs_from_top_to_bottom(
-    page, datasets, short_runs, tmp_path, monkeypatch
+    page, datasets, short_runs, same_registries, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").symlink_to(datasets)
+    (tmp_path / "datasets").symlink_to(ROOT / "datasets")
     names: dict = {}
     for number, block in enumerate(blocks(page), start=1):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+        exec(compile(block, f"{name(page)}, block {number}", "exec"), names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def commands(page: Path) -> list[list[str]]:
+    """Every call of `pureward` in shell blocks and in the text, as words."""
+    text = page.read_text()
+    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
+    lines += [" ".join(code.split()) for code in re.findall(r"`([^`]*pureward [^`]*)`", text)]
+    calls = [line.split("#")[0].split("pureward ", 1)[1] for line in lines if "pureward " in line]
+    return [call.split() for call in calls if not call.startswith("-")]
+
+
+def help_of(*words: str) -> str:
+    with redirect_stdout(StringIO()) as printed, pytest.raises(SystemExit):
+        main([*words, "--help-all" if words[:1] in (("train",), ("expert",)) else "--help"])
+    return printed.getvalue()
+
+
+@cache
+def options(verb: str) -> frozenset[str]:
+    """The options that a verb's help lists."""
+    return frozenset(re.findall(r"--[a-z][\w.-]*", help_of(verb))) | {"--help-all"}
+
+
+@cache
+def all_options() -> frozenset[str]:
+    verbs = re.search(r"{(tasks,[\w,]+)}", help_of())
+    assert verbs is not None
+    of_benchmarks = {"--only"}
+    return frozenset(of_benchmarks).union(*map(options, verbs[1].split(",")))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=name)
+def test_commands_on_a_page_have_only_options_that_exist(page):
+    unknown = [
+        (verb, option)
+        for verb, *rest in commands(page)
+        for option in rest
+        if verb != "VERB" and option.startswith("--") and option not in options(verb)
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_options_named_in_the_text_exist(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    named = re.findall(r"`(--[a-z][\w.-]*)[^`]*`", text)
+    assert [one for one in named if not one.endswith(".") and one not in all_options()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=name)
 def test_links_between_pages_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
     missing = [target for target in targets if not (page.parent / target).exists()]
@@ -64,12 +133,12 @@ def test_links_between_pages_lead_somewhere(page):
 
 
 def headings(page: Path) -> set[str]:
-    """What a link to a part of a page may name, as GitHub spells it."""
+    """The anchors of a page's headings, as GitHub writes them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=name)
 def test_links_to_a_part_of_a_page_find_its_heading(page):
     links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
     named = [((page.parent / file) if file else page, part) for file, part in links]
@@ -89,8 +158,8 @@ def test_the_tally_of_claims_is_that_of_the_figures():
         outcomes.count(one)
         for one in ("holds", "does not hold", "too close to call", "not measured")
     )
-    told = " ".join((ROOT / "results/README.md").read_text().split())
+    text = " ".join((ROOT / "results/README.md").read_text().split())
     assert (
         f"Of the {len(outcomes)} claims that these figures ask about {holds} hold, {fails} do not "
         f"hold, {close} are too close to call, {missing} are not measured"
-    ) in told
+    ) in text
