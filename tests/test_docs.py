@@ -146,7 +146,13 @@ def test_links_to_a_part_of_a_page_find_its_heading(page):
     assert missing == []
 
 
-def test_the_quick_starts_are_short():
+def test_the_reference_has_every_public_name():
+    text = "".join(page.read_text() for page in (ROOT / "docs/reference").glob("*.md"))
+    names = set(pureward.__all__) - {"__version__"}
+    assert [one for one in sorted(names) if not re.search(rf"pureward\.{one}\b", text)] == []
+
+
+def test_the_quick_start_is_short():
     for block in blocks(ROOT / "README.md"):
         assert len([line for line in block.splitlines() if line.strip()]) < 15
 
