@@ -34,8 +34,7 @@ from pureward import demo
 from pureward.cli.parsing import parse
 from pureward.cli.runs import run_verbs
 from pureward.data.draw import Painter
-from pureward.diagnostics.eta import read_eta
-from pureward.diagnostics.history import read_histories
+from pureward.diagnostics.history import read_eta, read_histories
 from pureward.diagnostics.plot import curves
 from pureward.distributed.training import Training, wall_seconds
 from pureward.rewards.priors.estimated import FEWEST_EPISODES

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pureward.diagnostics.eta import read_eta, true_eta
-from pureward.diagnostics.history import History, read_history
+from pureward.diagnostics.history import History, read_eta, read_history, true_eta
 from synthetic import write_card, write_run
 
 ESTIMATED = {"prior": 0.45, "prior/value": 0.48, "prior/low": 0.4, "prior/high": 0.57}

@@ -15,7 +15,7 @@ from pureward.cli import main
 from pureward.data.episodes import Episode
 from pureward.diagnostics.evidence import ScoredEpisode, by_difference, probe, score_episode
 from pureward.diagnostics.probe import Probes
-from pureward.diagnostics.strip import Panel, Strip, Track, draw_strips, film_strip
+from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.files import write_json
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.learned import LearnedReward, RewardSpec
@@ -162,17 +162,17 @@ def test_tracks_of_a_gated_reward():
         Episode(rewards=torch.ones(3), frames=frames), random_reward("gated"), stack=2
     )
     assert set(scored.returns()) == {"true_return", "learned_return", "predicted_return", "success"}
-    reward, trust = scored.panels()
-    assert [track.label for track in reward.tracks] == ["true r", "predicted r_φ", "gated r"]
-    assert reward.tracks[0].values.tolist() == [1.0, 1.0, 1.0]
+    reward, trust = scored.strip("").panels
+    assert list(reward.tracks) == ["true r", "predicted r_φ", "gated r"]
+    assert reward.tracks["true r"][0].tolist() == [1.0, 1.0, 1.0]
     assert trust.threshold == 0.5
 
 
 def strip(cameras: int) -> Strip:
     frames = np.zeros((20, cameras, 64, 64, 3), dtype=np.uint8)
     frames[:, 0, :, :, 0] = np.arange(20, dtype=np.uint8)[:, None, None] * 12
-    track = Track(label="r", values=np.linspace(0, 1, 20), colour="black")
-    return Strip(title="t", frames=frames, panels=[Panel(title="r", tracks=[track], threshold=0.5)])
+    tracks = {"r": (np.linspace(0, 1, 20), "k")}
+    return Strip(title="t", frames=frames, panels=[Panel(title="r", tracks=tracks, threshold=0.5)])
 
 
 def test_a_strip_shows_eight_instants_of_every_camera():

@@ -11,7 +11,7 @@ from PIL import Image
 
 from at_once import AtOnce
 from pureward.cli import main
-from pureward.diagnostics.strip import Panel, Strip, Track
+from pureward.diagnostics.strip import Panel, Strip
 from pureward.distributed.training import Training, wall_seconds
 from pureward.errors import InputError
 from pureward.paper.draw import DRAW
@@ -228,7 +228,7 @@ def test_claims_on_episodes_name_their_seeds(tmp_path, monkeypatch):
             raise InputError("it has kept no policy yet; let it run for a while")
         return Episodes(strip=strip, returns=paid, seeds=[prl.name], planned=1)
 
-    panel = Panel(title="reward", tracks=[Track(label="r", values=np.ones(8), colour="black")])
+    panel = Panel(title="reward", tracks={"r": (np.ones(8), "k")})
     strip = Strip(title="", frames=np.zeros((8, 1, 4, 4, 3), dtype=np.uint8), panels=[panel])
     paid = {"true": np.zeros(16), "prl": np.full(16, 40.0), "nn-purl": np.ones(16)}
     monkeypatch.setattr("pureward.paper.hacking._watch_seed", watch_seed)

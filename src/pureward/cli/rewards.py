@@ -32,7 +32,7 @@ def probe(
     print(found.verdict)
     if found.eta is not None:
         print(f"class prior: {found.eta.sentence}")
-    print(f"  {found.strip}\n  {found.film}\n  {found.table}")
+    print("\n".join(f"  {path}" for path in found.files))
 
 
 def plot(

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from pureward.data.episodes import Episode
 from pureward.data.frames import FrameBank
-from pureward.diagnostics.eta import Eta, read_eta
-from pureward.diagnostics.history import read_history
-from pureward.diagnostics.strip import Panel, Strip, Track, draw_strips, film_strip
+from pureward.diagnostics.history import Eta, read_eta, read_history
+from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
 from pureward.envs import find_device, make
 from pureward.errors import InputError
@@ -50,34 +49,28 @@ class ScoredEpisode:
         return returns
 
     def strip(self, title: str) -> Strip:
-        """The episode as frames over panels: rewards, and D below them."""
+        """The episode as frames over panels of the rewards, and of D if there is one."""
         assert self.episode.frames is not None
-        returns = self.returns()
-        kind = "learned" if self.predicted is None else "predicted"
+        returns, paid = self.returns(), self.learned.numpy()
+        truth, kind = {"true r": (self.episode.rewards.numpy(), "k")}, "learned"
+        panels = [Panel(title="true r", tracks=truth)]
+        if self.predicted is None:
+            learned = "r = −log(1 − D)"
+            panels.append(Panel(title=learned, tracks={learned: (paid, "C1")}))
+        else:
+            kind = "predicted"
+            tracks = truth | {"predicted r_φ": (self.predicted.numpy(), "C0")}
+            gated = {} if self.success is None else {"gated r": (paid, "C1--")}
+            panels = [Panel(title="reward", tracks=tracks | gated)]
+        if self.success is not None:
+            trust = {"D": (self.success.numpy(), "C2")}
+            panels.append(Panel(title="D", tracks=trust, highest=1.0, threshold=0.5))
         return Strip(
             title=f"{title}: {kind} return {returns[f'{kind}_return']:.1f}, "
             f"true return {returns['true_return']:.1f}",
             frames=np.stack(cameras(self.episode.frames[1:]), axis=1),
-            panels=self.panels(),
+            panels=panels,
         )
-
-    def panels(self) -> list[Panel]:
-        """Panels of the rewards, and of D if there is a discriminator."""
-        truth = Track(label="true r", values=self.episode.rewards.numpy(), colour="black")
-        paid = self.learned.numpy()
-        if self.predicted is None:
-            learned = Track(label="r = −log(1 − D)", values=paid, colour="tab:orange")
-            panels = [Panel(title=track.label, tracks=[track]) for track in (truth, learned)]
-        else:
-            predicted = self.predicted.numpy()
-            tracks = [truth, Track(label="predicted r_φ", values=predicted, colour="tab:blue")]
-            if self.success is not None:
-                tracks.append(Track(label="gated r", values=paid, colour="tab:orange", style="--"))
-            panels = [Panel(title="reward", tracks=tracks)]
-        if self.success is not None:
-            trust = Track(label="D", values=self.success.numpy(), colour="tab:green")
-            panels.append(Panel(title="D", tracks=[trust], highest=1.0, threshold=0.5))
-        return panels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +84,8 @@ class ProbeResult:
     """Mean returns of the episodes."""
     eta: Eta | None
     """η at the end of the run, if the method has one."""
-    strip: Path
-    film: Path
-    table: Path
+    files: list[Path]
+    """evidence.png, evidence.mp4 and probe.json."""
 
     def summary(self) -> str:
         """The means in words."""
@@ -132,20 +124,19 @@ def probe(
     scored = [score_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
     order = by_difference(scored)
     rows = [one.returns() for one in scored]
-    folder = out or run / "probe"
+    names = ("evidence.png", "evidence.mp4", "probe.json")
+    files = [(out or run / "probe") / name for name in names]
     found = ProbeResult(
         verdict=history.verdict(),
         env_steps=policy.env_steps,
         means={name: sum(row[name] for row in rows) / len(rows) for name in rows[0]},
         eta=read_eta(history),
-        strip=folder / "evidence.png",
-        film=folder / "evidence.mp4",
-        table=folder / "probe.json",
+        files=files,
     )
     title = f"{history.task}, {history.method}, episode"
     strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
-    save_figure(draw_strips(strips), found.strip)
-    film_strip(strips[0], found.film, 1.0 / env.control_step)
+    save_figure(draw_strips(strips), files[0])
+    film_strip(strips[0], files[1], 1.0 / env.control_step)
     table = {
         "run": str(run),
         "task": history.task,
@@ -159,7 +150,7 @@ def probe(
         "parted_most_first": order,
         "episodes": rows,
     }
-    write_json(found.table, table)
+    write_json(files[2], table)
     return found
 
 
@@ -184,12 +175,8 @@ def by_difference(scored: list[ScoredEpisode]) -> list[int]:
         returns = [one.returns() for one in scored]
         differences = [abs(each["predicted_return"] - each["true_return"]) for each in returns]
     else:
-        learned = _ranks(torch.stack([one.learned for one in scored]))
-        truth = _ranks(torch.stack([one.episode.rewards for one in scored]))
+        both = [one.learned for one in scored], [one.episode.rewards for one in scored]
+        ranks = (rankdata(torch.stack(rewards), axis=None) for rewards in both)
+        learned, truth = (rank.reshape(len(scored), -1) for rank in ranks)
         differences = (learned - truth).sum(axis=1).tolist()
     return sorted(range(len(scored)), key=lambda index: -differences[index])
-
-
-def _ranks(values: Tensor) -> np.ndarray:
-    """Ranks among all values, ties averaged."""
-    return rankdata(values.numpy(), axis=None).reshape(values.shape)

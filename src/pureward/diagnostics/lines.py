@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ _IGNORED = (MAY_CHANGE - DATA) | {
     *("seed", "probe_frames", "evaluate_episodes", "keep_checkpoints", "save_replay"),
     *("log_every", "evaluate_every", "probe_every", "checkpoint_every", "snapshot_every"),
 }
+_DEFAULTS = flat(to_json(RunConfig()))
 _NAMED = 3  # settings in a label; more would fill the plot
 _GRID = 200  # points of a mean over runs that measured at different times
 
@@ -65,14 +65,9 @@ def mean_band(series: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.
     return at, values.mean(axis=0), half_width(values)
 
 
-@cache
-def _defaults() -> dict[str, Any]:
-    return flat(to_json(RunConfig()))
-
-
 def _settings(run: History) -> dict[str, Any]:
     """The settings that decide a run's line; those newer than the run have their default."""
-    known = _defaults() | flat(run.config)
+    known = _DEFAULTS | flat(run.config)
     known |= {name: Path(str(known[name])).name for name in DATA}  # datasets may be moved
     rounded = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in known.items()}
     return {name: value for name, value in rounded.items() if name not in _IGNORED}

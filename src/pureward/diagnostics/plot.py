@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from pureward.diagnostics.eta import has_eta, true_eta
-from pureward.diagnostics.history import History
+from pureward.diagnostics.history import History, has_eta, true_eta
 from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
 from pureward.errors import InputError
@@ -28,7 +27,6 @@ _COLUMNS = {"steps": "step", "seconds": "seconds"}  # of metrics.jsonl
 SUCCESS, PRIOR = "success", "prior"
 
 _COLOURS = {method: f"C{n}" for n, method in enumerate(METHODS)}
-_SOURCE_COLOURS = ("tab:blue", "tab:cyan", "tab:red", "tab:orange", "tab:green")
 _ESTIMATE_COLOUR = "tab:orange"
 _ABSENT = {
     SUCCESS: "none of these runs has probed P(success); methods with a discriminator do",
@@ -115,8 +113,8 @@ def add_legend(figure: Figure) -> None:
 
 def fit_to_lines(axis: Axes) -> None:
     """Scale the axis to its lines: an interval of few seeds may be much wider."""
-    heights = [np.asarray(line.get_ydata(), dtype=float) for line in axis.lines]
-    measured = np.concatenate(heights) if heights else np.zeros(0)
+    heights = (np.asarray(line.get_ydata(), dtype=float) for line in axis.lines)
+    measured = np.concatenate([np.zeros(0), *heights])
     if axis.get_autoscaley_on() and len(measured):
         margin = 0.05 * (measured.max() - measured.min()) or 1.0
         axis.set_ylim(measured.min() - margin, measured.max() + margin)
@@ -135,8 +133,11 @@ def _share_panels(runs: Sequence[History], metric: str, by: By) -> Figure:
         for curve in shares:
             banded = metric == SUCCESS and len(curve[0]) >= _BAND_SEEDS
             _draw(axis, curve, (0.0, 1.0) if banded else None)
-        if metric == PRIOR:  # a band over seeds could not be distinguished from these
-            _draw_intervals(axis, line, _COLUMNS[by])
+        for run in line.runs if metric == PRIOR else ():  # the interval of every estimate
+            low, high = (run.series("train", f"prior/{e}", _COLUMNS[by]) for e in ("low", "high"))
+            if len(low) and len(low) == len(high):
+                ends = low[:, 0], low[:, 1], high[:, 1]
+                axis.fill_between(*ends, color=_ESTIMATE_COLOUR, alpha=0.2, linewidth=0)
         axis.set_ylim(-0.03, 1.03)
         _finish(axis, f"{line.task}, {line.label}" if several else line.label, by)
     axes[0].set_ylabel("P(success)" if metric == SUCCESS else "η")
@@ -145,7 +146,7 @@ def _share_panels(runs: Sequence[History], metric: str, by: By) -> Figure:
 
 
 def _success_of(line: Line, by: str) -> list[_Curve]:
-    labels = zip(SOURCES.items(), _SOURCE_COLOURS, strict=True)
+    labels = zip(SOURCES.items(), ("C0", "C9", "C3", "C1", "C2"), strict=True)
     return [(line.series("probe", f"success/{s}", by), label, c, "-") for (s, label), c in labels]
 
 
@@ -158,15 +159,6 @@ def _prior_of(line: Line, by: str) -> list[_Curve]:
         (line.series("train", "prior/value", by), "η̂ and its interval", _ESTIMATE_COLOUR, "-"),
         (truth, "η by the simulator", "black", "--"),
     ]
-
-
-def _draw_intervals(axis: Axes, line: Line, by: str) -> None:
-    """The 95% interval of every estimate of η."""
-    for run in line.runs:
-        low, high = (run.series("train", f"prior/{end}", by) for end in ("low", "high"))
-        if len(low) and len(low) == len(high):
-            ends = low[:, 0], low[:, 1], high[:, 1]
-            axis.fill_between(*ends, color=_ESTIMATE_COLOUR, alpha=0.2, linewidth=0)
 
 
 def _draw(axis: Axes, curve: _Curve, band: tuple[float, float] | None = (-np.inf, np.inf)) -> None:
@@ -187,7 +179,6 @@ def _draw(axis: Axes, curve: _Curve, band: tuple[float, float] | None = (-np.inf
 
 
 def _figure(panels: int, **options: Any) -> tuple[Figure, Sequence[Axes]]:
-    """A figure with panels side by side."""
     figure = Figure(figsize=(_PANEL[0] * panels, _PANEL[1]), layout="constrained")
     return figure, figure.subplots(1, panels, squeeze=False, **options)[0]
 
@@ -203,7 +194,6 @@ def _finish(axis: Axes, title: str, by: By) -> None:
 
 
 def _wrapped(text: str, inches: float) -> str:
-    """Text in lines that fit so much of a figure."""
     return textwrap.fill(text, max(20, int(_CHARACTERS_PER_INCH * inches)))
 
 
@@ -221,6 +211,5 @@ def _find(runs: Sequence[History], metric: str) -> tuple[str, str]:
     # "success" plots the probes; that of evaluations needs its kind.
     choices = [SUCCESS] if any(name.startswith(f"{SUCCESS}/") for name in names) else []
     choices += sorted(f"eval/{name}" if name == SUCCESS else name for name in names)
-    raise InputError(
-        f"none of these runs has measured {metric!r}; choose from {', '.join(choices)}"
-    )
+    listed = ", ".join(choices)
+    raise InputError(f"none of these runs has measured {metric!r}; choose from {listed}")

@@ -70,25 +70,24 @@ class Probes:
             for part, value in _means(reward, frames).items()
         }
         if "train" in found:
-            means = _means(reward, found["train"], as_trained=True)
+            views = torch.Generator(reward.device).manual_seed(0)
+            means = _means(reward, found["train"], views)
             values |= {f"{part}/as_trained": means[part] for part in means if part != "success"}
         if not values:
             return {}
         return dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
 
 
-def _means(reward: LearnedReward, frames: Tensor, *, as_trained: bool = False) -> dict[str, Tensor]:
-    """Means over frames, in scoring or in the same random views of training each time."""
-
-    def views() -> torch.Generator | None:
-        return torch.Generator(reward.device).manual_seed(0) if as_trained else None
-
+def _means(
+    reward: LearnedReward, frames: Tensor, views: torch.Generator | None = None
+) -> dict[str, Tensor]:
+    """Means over frames, in scoring or in random views of training."""
     means = {}
     if reward.discriminator is not None:
-        logits = reward.success_logits(frames, views()).float()
+        logits = reward.success_logits(frames, views).float()
         means |= {"success": (logits > 0).float().mean(), "mean": logits.sigmoid().mean()}
     if reward.members:
-        means["predicted"] = reward.predicted(frames, views()).float().mean()
+        means["predicted"] = reward.predicted(frames, views).float().mean()
     return means
 
 

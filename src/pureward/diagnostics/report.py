@@ -7,6 +7,7 @@ Images are inside the file; it needs no script and no network.
 
 import base64
 import io
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,8 +16,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from pureward.diagnostics.eta import read_eta
-from pureward.diagnostics.history import History, read_histories, trained_for
+from pureward.diagnostics.history import History, read_eta, read_histories, trained_for
 from pureward.diagnostics.lines import Line, lines
 from pureward.diagnostics.plot import PRIOR, SUCCESS, curves
 from pureward.diagnostics.verdict import LARGE_GAP, MOST, OVERFIT, describe_reward
@@ -37,16 +37,10 @@ img { max-width: 100%; height: auto; display: block; margin: .8rem 0; }
 .read { color: #555; font-size: .92rem; } dt { font-weight: 600; margin-top: .6rem; }
 """
 _CURVES = {
-    "demonstrations": (
-        "From demonstrations",
-        "The reward is −log(1 − D). gail trains D with all of the agent's frames as failures; "
-        "nn-pugail treats them as unlabeled.",
-    ),
-    "annotations": (
-        "From annotated episodes",
-        "prl pays the agent the regressed reward r_φ; nn-purl pays it only where a discriminator "
-        "accepts the frame, [D > ½]·r_φ.",
-    ),
+    "demonstrations": "The reward is −log(1 − D). gail trains D with all of the agent's frames as "
+    "failures; nn-pugail treats them as unlabeled.",
+    "annotations": "prl pays the agent the regressed reward r_φ; nn-purl pays it only where a "
+    "discriminator accepts the frame, [D > ½]·r_φ.",
 }
 _SUCCESS = (
     "Each line is the share of frames that D calls a success. If D overfits, trained "
@@ -69,7 +63,6 @@ class FinalReturn:
     """The last greedy return of a line's runs, averaged over seeds."""
 
     label: str
-    seeds: int
     mean: float
     spread: float
     """Half of the 95% interval over the episodes of one seed, or of the range over several."""
@@ -92,7 +85,6 @@ def final_return(line: Line) -> FinalReturn | None:
     within = [one[-1, 1] for one in line.series("eval", "return_ci95")]
     return FinalReturn(
         label=line.label,
-        seeds=len(last),
         mean=float(last.mean()),
         spread=float(np.ptp(last)) / 2 if len(last) > 1 else max(within, default=0.0),
         best=float(np.mean([one[:, 1].max() for one in series])),
@@ -112,9 +104,11 @@ def write_report(
         notes: paragraphs on how the runs were made.
     """
     found = read_histories(runs)
+    verdicts = [(escape(run.path.name), run.verdict()) for run in found]
+    terms = [f"<dt>{n}: {v.name}</dt><dd>{escape(v.sentence)}.</dd>" for n, v in verdicts]
     parts = [
         *_section("What was run", "", [_paragraphs(notes), _table(found)]),
-        *_section("Verdicts", "", [_verdicts(found)]),
+        *_section("Verdicts", "", ["<dl>", *terms, "</dl>"]),
         *(part for kind in _CURVES for part in _curves(kind, found)),
         *_success(found),
         *_prior(found),
@@ -147,12 +141,6 @@ def _table(runs: Sequence[History]) -> str:
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
-def _verdicts(runs: Sequence[History]) -> str:
-    found = [(run.path.name, run.verdict()) for run in runs]
-    items = (f"<dt>{escape(n)}: {v.name}</dt><dd>{escape(v.sentence)}.</dd>" for n, v in found)
-    return f"<dl>{''.join(items)}</dl>"
-
-
 def _curves(kind: str, found: Sequence[History]) -> list[str]:
     """Curves of all methods on one kind of data; the last one is compared with the others."""
     runs = [run for run in found if METHODS[run.method].positives == kind]
@@ -165,10 +153,8 @@ def _curves(kind: str, found: Sequence[History]) -> list[str]:
         sentences += compare(last, others)
     if kind == "annotations":
         sentences += [describe_error(run) for run in runs]
-    title, explanation = _CURVES[kind]
-    evaluated = any(map(final_return, lines(runs)))
-    images = [_image(curves(runs), title)] if evaluated else []
-    return _section(title, explanation, [*images, _paragraphs([" ".join(sentences)])])
+    images = [_image(curves(runs), kind)] if any(map(final_return, lines(runs))) else []
+    return _section(f"From {kind}", _CURVES[kind], [*images, _paragraphs([" ".join(sentences)])])
 
 
 def _success(found: Sequence[History]) -> list[str]:
@@ -230,7 +216,7 @@ def compare(line: Line, others: Sequence[Line]) -> list[str]:
             sentences.append(f"{own.label} is {abs(ahead):.1f} {side} {end.label}.")
     fell = [end for end in ends if end.best - end.mean > LARGE_GAP * abs(end.best)]
     sentences += [f"{end.label} fell from its best return of {end.best:.1f}." for end in fell]
-    if max(end.seeds for end in ends) == 1:
+    if max(len(one.runs) for one in (line, *others)) == 1:
         sentences.append("One seed each: the interval is over episodes; other seeds may differ.")
     return sentences
 
@@ -238,13 +224,13 @@ def compare(line: Line, others: Sequence[Line]) -> list[str]:
 def describe_success(run: History) -> str:
     """Return P(success) of each source at the end of a run, and whether D has overfitted."""
     numbers = run.verdict().numbers
-    train, held_out = numbers.get("success/train"), numbers.get("success/held_out")
     sentence = f"{run.method}: {describe_reward(numbers)}."
-    if train is None or held_out is None:
-        return sentence
-    if train - held_out > OVERFIT:
+    held_out = numbers.get("success/held_out", math.nan)
+    gap = numbers.get("success/train", math.nan) - held_out
+    if gap > OVERFIT:
         return f"{sentence} D has overfitted to its trained frames."
-    return f"{sentence} D generalises to held-out frames." if held_out >= MOST else sentence
+    generalises = gap <= OVERFIT and held_out >= MOST
+    return f"{sentence} D generalises to held-out frames." if generalises else sentence
 
 
 def describe_error(run: History) -> str:

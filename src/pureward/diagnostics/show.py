@@ -90,8 +90,8 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
     except Exception as error:  # a module may raise anything while it is imported
         raise InputError(
             f"policy must be 'random', 'zero', 'scripted' (lift and stack), a run directory or "
-            f"MODULE:FUNCTION, got {name!r} "
-            f"({error}); check the spelling and that the module is on PYTHONPATH"
+            f"MODULE:FUNCTION, got {name!r} ({error}); check the spelling and that the module is "
+            "on PYTHONPATH"
         ) from error
 
     def act(state: torch.Tensor) -> torch.Tensor:

@@ -23,21 +23,12 @@ _CURSOR = (220, 30, 30)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Track:
-    """One quantity at every step."""
-
-    label: str
-    values: np.ndarray
-    colour: str
-    style: str = "-"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Panel:
     """Tracks on one scale."""
 
     title: str
-    tracks: list[Track]
+    tracks: dict[str, tuple[np.ndarray, str]]
+    """Label → values (steps,) and matplotlib's format, such as "C1--"."""
     highest: float = 0.1
     """The scale goes at least up to this."""
     threshold: float | None = None
@@ -110,13 +101,12 @@ def _draw_strip(part: SubFigure, strip: Strip) -> None:
 def _draw_panels(axes: Sequence[Axes], strip: Strip) -> None:
     steps = np.arange(1, len(strip.frames) + 1)
     for axis, panel in zip(axes, strip.panels, strict=True):
-        for track in panel.tracks:
-            look = {"color": track.colour, "linestyle": track.style, "linewidth": 1.4}
-            axis.plot(steps, track.values, label=track.label, **look)
+        for label, (values, form) in panel.tracks.items():
+            axis.plot(steps, values, form, label=label, linewidth=1.4)
         if panel.threshold is not None:
             axis.axhline(panel.threshold, color="0.4", linewidth=0.7, linestyle="--")
         # The scale includes zero, so that a flat track looks flat.
-        values = np.concatenate([track.values for track in panel.tracks])
+        values = np.concatenate([values for values, _ in panel.tracks.values()])
         low, high = min(0.0, values.min()), max(values.max(), panel.highest)
         axis.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
         axis.set_xlim(0.5, len(steps) + 0.5)

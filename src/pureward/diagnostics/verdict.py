@@ -17,23 +17,17 @@ from pureward.rewards.methods import METHODS, RewardKind
 
 LATE = 0.25  # share of a run, at its end, to average over: longer than an oscillation of D
 SATURATED = 0.9  # share of rewards at the ceiling above which most states are paid the same
-# Largest difference of mean D on trained frames between the random views of training and scoring;
-# the same for r_φ, as a share of it if it is above 1.
-MISMATCH = 0.15
+MISMATCH = 0.15  # difference of mean D, or of r_φ relative to it if above 1, between two views
 FLAT = 0.05  # difference of mean D below which it does not separate demonstrations and failures
 NO_SUCCESS = 0.005  # mean D that counts as zero: a quarter of the lowest floor of η in the presets
 MOST, FEW = 0.8, 0.05  # shares of frames that count as nearly all and as nearly none
 NO_REWARD = 0.1  # mean imitation reward that counts as none; the ceiling is usually 1 to 3
-# Smallest difference of mean D between held-out demonstrations and the agent's own successes, whose
-# D must also be less than half: demonstrations show the way to success too.
-DISTRACTED = 0.3
+DISTRACTED = 0.3  # how far mean D of the agent's successes is below that of demonstrations
 OVERFIT = 0.2  # largest difference of P(success) between trained and held-out demonstrations
 FORGOT = 0.3  # highest P(success) of failures after the best policy that counts as forgotten
 # Shares of the way from the failures' return to the expert's: solved, and not half solved.
 GOOD, POOR = 0.8, 0.5
-# Relative difference that counts as large: between predicted and true return, as a share of the
-# expert's, and between the best and the last return.
-LARGE_GAP = 1 - GOOD
+LARGE_GAP = 1 - GOOD  # relative difference of predicted and true, or of best and last return
 LARGE_GAP_ALONE = 0.5  # the same as a share of the predicted return, if no expert is known
 
 Numbers = Mapping[str, float]
@@ -55,7 +49,7 @@ class Verdict:
 
 
 def find_verdict(
-    rows: Rows, *, method: str, expert: float | None = None, failure: float | None = None
+    rows: Rows, method: str, expert: float | None = None, failure: float | None = None
 ) -> Verdict:
     """Return the verdict on a run.
 
@@ -130,9 +124,7 @@ def _all_verdicts(n: Numbers, kind: RewardKind) -> Found:
 
 def _view_mismatch(n: Numbers) -> Found:
     for name, label in (("mean", "mean D"), ("predicted", "mean r_φ")):
-        trained, scored = n.get(f"{name}/as_trained"), n.get(f"{name}/train")
-        if trained is None or scored is None:
-            continue
+        trained, scored = (n.get(f"{name}/{view}", math.nan) for view in ("as_trained", "train"))
         if abs(trained - scored) > MISMATCH * max(1.0, abs(trained)):
             yield (
                 "view mismatch",
@@ -246,7 +238,6 @@ def describe_reward(n: Numbers) -> str:
 
 
 def _true_return(n: Numbers) -> str:
-    """The true return, if it is known, beside that of the data and the best of the run."""
     if "return" not in n:
         return ""
     best = n.get("return/best", n["return"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pureward.diagnostics.evidence import ScoredEpisode, score_episode
-from pureward.diagnostics.strip import Panel, Strip, Track
+from pureward.diagnostics.strip import Panel, Strip
 from pureward.envs import find_device, make
 from pureward.errors import InputError
 from pureward.paper.results import Episodes
@@ -73,12 +73,12 @@ def _watch_seed(task: str, prl: Path, purl: Path, place: str) -> Episodes:
 
 def _strip(task: str, prl: ScoredEpisode, purl: ScoredEpisode) -> Strip:
     assert prl.episode.frames is not None
-    tracks = [
-        Track(label="true r", values=prl.episode.rewards.numpy(), colour="black"),
-        Track(label="prl", values=prl.learned.numpy(), colour="tab:blue"),
-        Track(label="nn-purl", values=purl.learned.numpy(), colour="tab:orange", style="--"),
-    ]
-    paid = ", ".join(f"{track.label} {track.values.sum():.1f}" for track in tracks)
+    tracks = {
+        "true r": (prl.episode.rewards.numpy(), "k"),
+        "prl": (prl.learned.numpy(), "C0"),
+        "nn-purl": (purl.learned.numpy(), "C1--"),
+    }
+    paid = ", ".join(f"{label} {values.sum():.1f}" for label, (values, _) in tracks.items())
     return Strip(
         title=f"{task}, an episode of prl's policy: {paid}",
         frames=np.stack(cameras(prl.episode.frames[1:]), axis=1),
