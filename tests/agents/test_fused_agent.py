@@ -1,4 +1,4 @@
-"""The fused update against the plain one: on CUDA, else in Triton's interpreter."""
+"""The fused update compared with the plain one, on CUDA or in Triton's interpreter."""
 
 import os
 from dataclasses import replace
@@ -12,7 +12,7 @@ if not ON_CUDA:
 pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
 
 from pureward.agents.d4pg.agent import D4PG, Batch, D4PGConfig  # noqa: E402
-from pureward.kernels.d4pg import teaching, update  # noqa: E402
+from pureward.kernels.d4pg import update, weight_gradient  # noqa: E402
 from pureward.kernels.d4pg.update import FusedUpdate, supports  # noqa: E402
 from pureward.kernels.d4pg.verify import agrees  # noqa: E402
 
@@ -43,7 +43,7 @@ def agent(config: D4PGConfig) -> D4PG:
 def fused_agent(config: D4PGConfig) -> D4PG:
     made = agent(config)
     made.arithmetic = "fused"
-    # On CUDA in nearly float32, so that results may be compared closely.
+    # On CUDA nearly float32, for small tolerances.
     made._fused[BATCH] = FusedUpdate(made, BATCH, precision="tf32x3")
     return made
 
@@ -70,8 +70,8 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_updates_are_the_plain_ones(name, monkeypatch):
-    monkeypatch.setattr(teaching, "_SHARE", 16)  # so that a batch has shares
+def test_updates_equal_plain_updates(name, monkeypatch):
+    monkeypatch.setattr(weight_gradient, "_SHARE", 16)  # two shares per batch
     plain, fused = agent(CONFIGS[name]), fused_agent(CONFIGS[name])
     for seed in range(2):
         steps = batch(seed)
@@ -89,7 +89,7 @@ def test_updates_are_the_plain_ones(name, monkeypatch):
         torch.testing.assert_close(tensor, right[key], atol=2e-5, rtol=1e-3, msg=key)
 
 
-def test_what_is_no_number_surfaces():
+def test_nan_propagates():
     for field in ("state", "reward"):
         learner, steps = fused_agent(SMALL), batch()
         getattr(steps, field)[3] = float("nan")
@@ -97,7 +97,7 @@ def test_what_is_no_number_surfaces():
         assert not all(learner.finite().values())
 
 
-def test_updates_repeat_to_the_bit():
+def test_updates_are_bitwise_reproducible():
     one, two = fused_agent(SMALL), fused_agent(SMALL)
     for learner in (one, two):
         learner.update(batch())
@@ -105,18 +105,18 @@ def test_updates_repeat_to_the_bit():
     assert all(torch.equal(saved[name], other[name]) for name in saved)
 
 
-def test_right_kernels_are_trusted():
+def test_correct_kernels_agree():
     assert agrees(agent(replace(SMALL, norm_first=True, normalise=True)), BATCH)
 
 
 class Wrong(FusedUpdate):
-    """The right update but for one fault."""
+    """A correct update except for one fault."""
 
     fault = ""
 
     def find_gradients(self, batch):
         super().find_gradients(batch)
-        if self.fault == "a bias learns nothing":
+        if self.fault == "zero bias gradient":
             bias = self.agent.critic.body.biases[0]
             first = bias.storage_offset()
             self.gradients[:, first : first + bias.numel()] = 0
@@ -128,10 +128,10 @@ class Wrong(FusedUpdate):
         metrics = super().move(gradients)
         if self.fault == "targets stay":
             self.agent.weights.parts[3].copy_(before)
-        if self.fault == "misreports":
+        if self.fault == "wrong metrics":
             metrics["critic/loss"] *= 2
             metrics["critic/value"] *= 2
-        if self.fault == "is no number":
+        if self.fault == "NaN":
             self.agent.weights.parts[0][0] = float("nan")
         return metrics
 
@@ -139,21 +139,21 @@ class Wrong(FusedUpdate):
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("a bias learns nothing", "the gradient by critic.body.biases.0 is off by 1 of its size"),
-        ("does not compile", r"RuntimeError: out of resources: shared memory\); plain ones are"),
-        ("targets stay", "a weight or a target is off by"),
-        ("misreports", "the metrics are off by"),
-        ("is no number", "a weight or a target is off by nan"),
+        ("zero bias gradient", "relative error of the gradient by critic.body.biases.0 is 1"),
+        ("does not compile", r"RuntimeError: out of resources: shared memory\); plain updates"),
+        ("targets stay", "the error of a weight or a target is"),
+        ("wrong metrics", "the relative error of the metrics is"),
+        ("NaN", "the error of a weight or a target is nan"),
     ],
 )
-def test_wrong_kernels_are_not_used_and_the_reason_told(fault, reason, monkeypatch):
+def test_wrong_kernels_are_not_used_and_warn(fault, reason, monkeypatch):
     monkeypatch.setattr(update, "FusedUpdate", Wrong)
     monkeypatch.setattr(Wrong, "fault", fault)
     with pytest.warns(RuntimeWarning, match=reason):
         assert not agrees(agent(SMALL), BATCH)
 
 
-def test_what_the_kernels_cover():
+def test_supported_shapes():
     assert supports(D4PGConfig(), 24, 6)
     assert supports(D4PGConfig(norm_first=True), 70, 9)
     assert not supports(D4PGConfig(norm_first=True, critic_layers=(1024, 300)), 24, 6)

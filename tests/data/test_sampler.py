@@ -1,4 +1,4 @@
-"""The sampler's kernel against plain reading: on CUDA, else in Triton's interpreter."""
+"""The sampler's kernel compared with plain torch, on CUDA or in Triton's interpreter."""
 
 import os
 from dataclasses import fields
@@ -20,7 +20,7 @@ DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
 
 
 def filled(worlds: int, rows: int, added: int, n_step: int) -> Replay:
-    """A ring fed with random steps, of which some end in a terminal state, some by time."""
+    """A replay with random steps; some episodes are terminated, some truncated."""
     replay = Replay(
         ReplayConfig(capacity=worlds * rows, n_step=n_step, discount=0.9),
         worlds=worlds,
@@ -51,16 +51,16 @@ def filled(worlds: int, rows: int, added: int, n_step: int) -> Replay:
 
 @pytest.mark.parametrize("worlds", [1, 3, 8])
 @pytest.mark.parametrize(("rows", "added"), [(20, 7), (6, 6), (6, 29)])
-def test_windows_are_the_plain_ones(worlds, rows, added):
+def test_windows_equal_plain_windows(worlds, rows, added):
     sampler = filled(worlds, rows, added, n_step=3)._sampler
-    # Every step kept is named, and the ends of the range.
+    # All stored steps, and both ends of the range.
     fraction = torch.linspace(0, 1 - 2**-53, 100, dtype=torch.float64, device=DEVICE)
     right, found = sampler.plain_windows(fraction), fused_windows(sampler, fraction)
     for field in fields(right):
         assert torch.equal(getattr(found, field.name), getattr(right, field.name)), field.name
 
 
-def test_a_kernel_that_reads_otherwise_is_not_used(monkeypatch):
+def test_kernel_that_differs_is_not_used(monkeypatch):
     sampler = filled(2, 6, 9, n_step=3)._sampler
     monkeypatch.setattr(sampler, "_fused", None)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
@@ -76,7 +76,7 @@ def test_a_kernel_that_reads_otherwise_is_not_used(monkeypatch):
     assert sampler._fused is False
 
 
-def test_a_kernel_that_agrees_is_used(monkeypatch):
+def test_kernel_that_agrees_is_used(monkeypatch):
     sampler = filled(2, 6, 9, n_step=3)._sampler
     monkeypatch.setattr(sampler, "_fused", None)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused kernels against the plain modules: on CUDA, else in Triton's interpreter."""
+"""The fused kernels compared with the plain modules, on CUDA or in Triton's interpreter."""
 
 import os
 from dataclasses import replace
@@ -23,7 +23,7 @@ from pureward.rewards.view import View, apply, draw  # noqa: E402
 DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
 DTYPE = torch.bfloat16 if ON_CUDA else torch.float32
 TOLERANCE = 3e-2 if ON_CUDA else 3e-5
-# The interpreter pays per program, not per pixel.
+# The interpreter's cost is per program, not per pixel.
 BLOCK = 64 if ON_CUDA else 1024
 
 
@@ -62,7 +62,7 @@ def unpacked(packed: torch.Tensor, images: int) -> torch.Tensor:
         (3, replace(View(), noise=0.0)),
     ],
 )
-def test_distortions_equal_the_plain_ones(images, config):
+def test_distortions_equal_plain_distortions(images, config):
     frames = some_frames(2, 3 * images)
     drawn = draw(frames.shape, config, device=DEVICE)
     packed = distortion.distorted(frames, drawn.parameters, config, None, DTYPE)
@@ -74,7 +74,7 @@ def test_distortions_equal_the_plain_ones(images, config):
     assert slots[..., images:, :].abs().sum() == 0
 
 
-def test_noise_is_uniform_and_follows_the_seed():
+def test_noise_is_uniform_and_depends_on_the_seed():
     config = View.only(noise=16.0)
     frames = torch.full((4, 6, 32, 32), 128, dtype=torch.uint8, device=DEVICE)
     drawn = draw(frames.shape, View.off(), device=DEVICE)
@@ -95,7 +95,7 @@ def test_noise_is_uniform_and_follows_the_seed():
 
 
 @pytest.mark.parametrize(("taps", "channels"), [(2, 6), (4, 9)])
-def test_map_and_gradients_equal_the_plain_ones(taps, channels, monkeypatch):
+def test_map_and_gradients_equal_plain_ones(taps, channels, monkeypatch):
     monkeypatch.setattr(tiles, "TILES", {})
     monkeypatch.setattr(tiles, "DEFAULT", tiles.Tile(BLOCK, 4, 2, taps))
     config = NetworkConfig(frame_channels=channels, height=32, width=32, stage_channels=(16, 32))
@@ -123,13 +123,13 @@ def test_map_and_gradients_equal_the_plain_ones(taps, channels, monkeypatch):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_read_out_equals_the_plain_one(dropout):
+def test_read_out_equals_plain_read_out(dropout):
     config = NetworkConfig(height=32, width=40, stage_channels=(16, 32), dropout=dropout)
     network = ResidualCNN(config).to(DEVICE)
     last = torch.randn(5, 8, 10, 32, device=DEVICE, requires_grad=True)
     seed = torch.tensor([3], device=DEVICE)
     ours = head.read_out(last, network.head, seed, dropout)
-    # What was kept shows where the gradient is not zero.
+    # Features that dropout kept have a gradient.
     outer = torch.linspace(0.5, 2.0, 5, device=DEVICE)
     inputs = [last, *network.head.parameters()]
     by_last, by_weight, by_bias = torch.autograd.grad(ours, inputs, outer)
@@ -145,7 +145,7 @@ def test_read_out_equals_the_plain_one(dropout):
         torch.testing.assert_close(ours_by, exact, atol=1e-4, rtol=0)
 
 
-def test_dropout_follows_the_seed():
+def test_dropout_depends_on_the_seed():
     network = ResidualCNN(NetworkConfig(height=32, width=32, stage_channels=(16, 16))).to(DEVICE)
     last = torch.rand(4, 8, 8, 16, device=DEVICE)
     one, same, other = (
@@ -160,7 +160,7 @@ def test_dropout_follows_the_seed():
 @pytest.mark.parametrize("kind", [pn, upu, nnpu])
 @pytest.mark.parametrize("shift", [-3.0, 0.0, 30.0])
 @pytest.mark.parametrize("even", [False, True])
-def test_risk_equals_the_plain_one(kind, loss, shift, even):
+def test_risk_equals_plain_risk(kind, loss, shift, even):
     """A large shift makes the discriminator win, so that the negative part is violated."""
     rng = torch.Generator().manual_seed(1)
     logits = torch.randn(12, generator=rng).to(DEVICE)
@@ -182,7 +182,7 @@ def test_risk_equals_the_plain_one(kind, loss, shift, even):
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")
 @pytest.mark.parametrize("kind", [pn, upu, nnpu])
 @pytest.mark.parametrize("even", [False, True])
-def test_risk_equals_the_plain_one_at_extreme_logits(kind, even):
+def test_risk_equals_plain_risk_at_extreme_logits(kind, even):
     extremes = [-3e38, 0.0, 3e38, 3e38, 3e38, -3e38, 1.0]
     logits = torch.tensor(extremes, device=DEVICE, requires_grad=True)
     prior = torch.tensor(0.9, device=DEVICE)
@@ -196,7 +196,7 @@ def test_risk_equals_the_plain_one_at_extreme_logits(kind, even):
 
 
 @pytest.mark.parametrize("even", [False, True])
-def test_an_update_passes_the_fused_risk_what_it_takes(even, monkeypatch):
+def test_update_with_the_fused_risk_equals_plain_update(even, monkeypatch):
     config = RewardConfig(even=even, network=NetworkConfig(height=32, width=32, dropout=0.0))
     positive, unlabeled = some_frames(4, 3).split(2)
 
@@ -210,7 +210,7 @@ def test_an_update_passes_the_fused_risk_what_it_takes(even, monkeypatch):
     torch.testing.assert_close(updated(True), updated(False))
 
 
-def test_risk_refuses_what_the_plain_one_does():
+def test_risk_rejects_bad_input_like_plain_risk():
     settings = {"prior": torch.tensor(0.5), "slack": 0.0, "step_back": 1.0, "loss": "logistic"}
     with pytest.raises(InputError, match="unlabeled_logits must hold at least one sample"):
         risk.differentiated(nnpu, torch.zeros(3), 3, **settings)
@@ -222,7 +222,7 @@ def test_risk_refuses_what_the_plain_one_does():
     assert not risk.supports(lambda *_, **__: None, 512)
 
 
-def test_what_the_kernels_cover():
+def test_supported_channels():
     assert trunk.supports(NetworkConfig())
     assert trunk.supports(NetworkConfig(frame_channels=24))
     assert not trunk.supports(NetworkConfig(frame_channels=51))

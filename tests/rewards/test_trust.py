@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels are used only where they agree with plain arithmetic."""
+"""Kernels are used only if they agree with plain arithmetic."""
 
 import os
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def plain(network, frames):
 
 
 def plain_risk(risk, logits, positives, **settings):
-    """What the fused risk must answer, by autograd."""
+    """The result that the fused risk must have, by autograd."""
     logits = logits.clone().requires_grad_()
     with torch.enable_grad():
         result = risk(logits[:positives], logits[positives:], **settings)
@@ -31,7 +31,7 @@ def plain_risk(risk, logits, positives, **settings):
 
 
 def rounded(network: ResidualCNN, frames: torch.Tensor) -> torch.Tensor:
-    """What bfloat16 makes of it."""
+    """The network in bfloat16."""
     with torch.autocast("cpu", torch.bfloat16):
         return network(frames).float()
 
@@ -41,13 +41,13 @@ def shifted(network, frames):
 
 
 def stuck(network, frames):
-    """Right outputs, but a gradient that misses the first stage."""
+    """Correct outputs, but no gradient for the stages."""
     with torch.no_grad():
         features = network.embed(frames)
     return network.read_out(features, None)
 
 
-def not_numbers(network, frames):
+def nan_output(network, frames):
     return network(frames) * float("nan")
 
 
@@ -55,7 +55,7 @@ def broken(network, frames):
     raise RuntimeError("out of resources: shared memory\nand more")
 
 
-def test_the_network_itself_and_its_rounded_self_agree(small_network):
+def test_plain_network_and_bfloat16_agree(small_network):
     assert agrees(small_network, CPU, plain, plain_risk)
     assert agrees(small_network, CPU, rounded, plain_risk)
 
@@ -63,36 +63,36 @@ def test_the_network_itself_and_its_rounded_self_agree(small_network):
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        (shifted, "an output is off by"),
+        (shifted, "the output error is"),
         (stuck, "gradient"),
-        (not_numbers, "an output is off by nan"),
-        (broken, r"RuntimeError: out of resources: shared memory\); bfloat16"),
+        (nan_output, "the output error is nan"),
+        (broken, r"RuntimeError: out of resources: shared memory\); torch's bfloat16"),
     ],
 )
-def test_a_wrong_kernel_is_not_used_and_the_reason_told(small_network, output, reason):
+def test_wrong_kernel_is_not_used_and_warns(small_network, output, reason):
     with pytest.warns(RuntimeWarning, match=reason):
         assert not agrees(small_network, CPU, output, plain_risk)
 
 
 @dataclass(frozen=True)
 class WrongRisk:
-    """The right risk but for one fault."""
+    """A correct risk except for one fault."""
 
     fault: str
 
     def __call__(self, risk, logits, positives, **settings):
-        if self.fault == "never steps back" and risk is nnpu:
+        if self.fault == "no second branch" and risk is nnpu:
             risk = upu
-        if self.fault == "forgets the loss":
+        if self.fault == "ignores the loss":
             settings["loss"] = "logistic"
-        if self.fault == "forgets the prior":
+        if self.fault == "ignores the prior":
             settings["prior"] = 0.5
         metrics, gradient = plain_risk(risk, logits, positives, **settings)
-        if self.fault == "misses the last logit":
+        if self.fault == "ignores the last logit":
             gradient[-1] = 0
-        if self.fault == "is no number":
+        if self.fault == "NaN":
             gradient[3] = float("nan")
-        if self.fault == "misreports the negative part":
+        if self.fault == "wrong negative part":
             metrics[3] = -metrics[3]
         if self.fault == "does not compile":
             raise RuntimeError("no such intrinsic")
@@ -102,21 +102,21 @@ class WrongRisk:
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("never steps back", "logistic nnpu risk or its gradient is off by"),
-        ("forgets the loss", "sigmoid pn risk or its gradient is off by"),
-        ("forgets the prior", "logistic pn risk"),
-        ("misses the last logit", "logistic pn risk"),
-        ("is no number", "is off by nan"),
-        ("misreports the negative part", "logistic pn risk"),
-        ("does not compile", r"RuntimeError: no such intrinsic\); bfloat16"),
+        ("no second branch", "error of the logistic nnpu risk or its gradient is"),
+        ("ignores the loss", "error of the sigmoid pn risk or its gradient is"),
+        ("ignores the prior", "logistic pn risk"),
+        ("ignores the last logit", "logistic pn risk"),
+        ("NaN", "gradient is nan"),
+        ("wrong negative part", "logistic pn risk"),
+        ("does not compile", r"RuntimeError: no such intrinsic\); torch's bfloat16"),
     ],
 )
-def test_a_wrong_risk_is_not_used_and_the_reason_told(small_network, fault, reason):
+def test_wrong_risk_is_not_used_and_warns(small_network, fault, reason):
     with pytest.warns(RuntimeWarning, match=reason):
         assert not agrees(small_network, CPU, plain, WrongRisk(fault))
 
 
-def test_the_fused_risk_agrees(small_network):
+def test_fused_risk_agrees(small_network):
     pytest.importorskip("triton", reason="needs Triton: pip install -e '.[kernels]'")
     from pureward.kernels.rewards.risk import differentiated
 
@@ -124,7 +124,7 @@ def test_the_fused_risk_agrees(small_network):
     assert agrees(small_network, device, plain, differentiated)
 
 
-def test_asking_changes_nothing_for_the_asker(small_network):
+def test_check_leaves_the_random_state_unchanged(small_network):
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)

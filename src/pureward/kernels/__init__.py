@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton and C++ kernels, and the checks that each computes what plain torch computes."""
+"""Triton and C++ kernels, with checks that each agrees with plain torch."""

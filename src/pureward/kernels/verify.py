@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that are compiled on a user's machine are used where they do what plain ones do."""
+"""Compiled kernels are used only if they agree with plain torch on the user's machine."""
 
 import warnings
 from collections.abc import Callable
 
 
-def trusted(difference: Callable[[], str], told: str) -> bool:
-    """Whether they may be used; where not, a warning says why.
+def trusted(difference: Callable[[], str], warning: str) -> bool:
+    """Return whether kernels may be used; if not, warn with the reason.
 
     Args:
-        difference: says what is wrong with them, or nothing; it may fail.
-        told: the warning, with {reason} in it.
+        difference: returns what is wrong with them, or ""; it may raise.
+        warning: the text, with {reason} in it.
     """
     try:
         reason = difference()
-    except Exception as error:  # a compiler's, a driver's or a kernel's own: all mean "do not use"
+    except Exception as error:  # of the compiler, the driver or a kernel
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
     if reason:
-        warnings.warn(told.format(reason=reason), RuntimeWarning, stacklevel=3)
+        warnings.warn(warning.format(reason=reason), RuntimeWarning, stacklevel=3)
     return not reason

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""`sampler.py`'s windows in one kernel, for CUDA, where each of some thirty small ones counts."""
+"""The windows of `sampler.py` in one CUDA kernel instead of about 30."""
 
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ from pureward.data.replay.windows import Windows
 if TYPE_CHECKING:
     from pureward.data.replay.sampler import Sampler
 
-_WINDOWS = 8  # windows a program reads
+_WINDOWS = 8  # windows per program
 
 
 @triton.jit
 def _world_of(pick, readable, WORLDS: tl.constexpr, HALVINGS: tl.constexpr):
-    """First world whose sum of readable steps exceeds the step picked, by halving."""
+    """First world whose cumulative number of readable steps exceeds `pick`, by bisection."""
     low = tl.zeros_like(pick)
     high = low + WORLDS
     for _ in range(HALVINGS):
@@ -64,7 +64,7 @@ def read_windows(
     STATE_WIDTH: tl.constexpr,
     ACTION_WIDTH: tl.constexpr,
 ):
-    """Read some windows; the equations are `plain_windows`'s."""
+    """Read WINDOWS windows, as `plain_windows` does."""
     i = tl.program_id(0) * WINDOWS + tl.arange(0, WINDOWS)
     here = i < batch
     total = tl.load(readable + WORLDS - 1).to(tl.float64)
@@ -106,7 +106,7 @@ def read_windows(
 
 
 def fused_windows(sampler: "Sampler", fraction: Tensor) -> Windows:
-    """Return what `Sampler.plain_windows` does, from the same fractions."""
+    """Return the windows that `Sampler.plain_windows` returns for the same fractions, (batch,)."""
     tables, layout, n_step = sampler.tables, sampler.layout, sampler.n_step
     batch, new = len(fraction), tables.state.new_empty
     windows = Windows(

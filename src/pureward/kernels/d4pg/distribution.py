@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""The critic's last layer and all of `categorical.py` that an update asks of it, in one kernel."""
+"""The critic's last layer and its categorical loss (`categorical.py`), in one kernel."""
 
 import triton
 import triton.language as tl
@@ -9,7 +9,7 @@ import triton.language as tl
 
 @triton.jit
 def probabilities(logits, known):
-    """Softmax of rows and its logarithm; columns that are no atoms have none of it."""
+    """Softmax of rows and its logarithm, over the columns that are atoms."""
     away = logits - tl.max(tl.where(known, logits, float("-inf")), 1)[:, None]
     power = tl.where(known, tl.exp(away), 0.0)
     whole = tl.sum(power, 1)[:, None]
@@ -18,7 +18,7 @@ def probabilities(logits, known):
 
 @triton.jit
 def projected(p, first, step, ATOMS: tl.constexpr, WIDTH: tl.constexpr):
-    """Mass of moved atoms shared between their neighbours: j lies at first + step · j gaps."""
+    """Projection of moved atoms onto the support: atom j is at first + step · j gaps."""
     atom = tl.arange(0, WIDTH)[None, :]
     total = tl.zeros_like(p)
     for j in range(ATOMS):
@@ -31,7 +31,7 @@ def projected(p, first, step, ATOMS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def judge(
+def critic_loss(
     hidden,
     hidden_stride,
     weight,
@@ -52,9 +52,10 @@ def judge(
     WIDTH: tl.constexpr,
     DEPTH: tl.constexpr,
 ):
-    """Gradients by the logits of actions taken and proposed, and sums of the metrics, of some rows.
+    """Gradients by the logits and sums of the metrics, for ROWS samples.
 
-    hidden has three parts: of actions taken, of actions proposed, and of the target networks'.
+    hidden has three parts: for actions taken, for actions of the actor, and for next states with
+    the target networks.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     here = row < batch
@@ -96,8 +97,8 @@ def judge(
     tl.store(at + batch * gradient_stride, q * (value[:, None] - values) / batch, mask=stored)
     loss = tl.sum(tl.where(known, -goal * log_p, 0.0), 1)
     top = tl.sum(tl.where(atom[None, :] == ATOMS - 1, goal, 0.0), 1)
-    told = metrics + tl.program_id(0)
+    sums = metrics + tl.program_id(0)
     programs = tl.num_programs(0)
-    tl.store(told, tl.sum(tl.where(here, loss, 0.0), 0) / batch)
-    tl.store(told + programs, tl.sum(tl.where(here, value, 0.0), 0) / batch)
-    tl.store(told + 2 * programs, tl.sum(tl.where(here, top, 0.0), 0) / batch)
+    tl.store(sums, tl.sum(tl.where(here, loss, 0.0), 0) / batch)
+    tl.store(sums + programs, tl.sum(tl.where(here, value, 0.0), 0) / batch)
+    tl.store(sums + 2 * programs, tl.sum(tl.where(here, top, 0.0), 0) / batch)

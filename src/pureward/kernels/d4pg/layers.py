@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""One layer of an MLP, forward and backward, with the activation done on its tile.
+"""One layer of an MLP, forward and backward, with its activation.
 
-Rows come in parts of `batch` each. The last part of a forward pass belongs to the target
-network, whose parameters lie `to_target` numbers behind the online one's. Comparisons are
-written so that what is no number stays none, as in the plain networks.
+Rows are parts of `batch` rows each. The last part of a forward pass uses the target network,
+whose parameters are stored `to_target` numbers after those of the online network. Comparisons
+are written so that NaN stays NaN, as in the plain networks.
 """
 
 import triton
@@ -18,7 +18,7 @@ NORM_TANH = tl.constexpr(2)
 
 @triton.jit
 def tanh(x):
-    """Hyperbolic tangent; Triton has none that its interpreter knows."""
+    """Hyperbolic tangent; Triton's interpreter has none."""
     return 2 * tl.sigmoid(2 * x) - 1
 
 
@@ -48,7 +48,7 @@ def forward(
 ):
     """out = activation(source · weight + bias), one tile.
 
-    NORM_TANH needs whole rows in a tile, and keeps what `backward` wants to know of them.
+    NORM_TANH needs whole rows in a tile, and stores the normed rows and their scale for `backward`.
     """
     blocks = tl.cdiv(batch, ROWS)
     part = tl.program_id(0) // blocks
@@ -109,10 +109,10 @@ def backward(
     COLUMNS: tl.constexpr,
     DEPTH: tl.constexpr,
 ):
-    """out = (gradient · weightᵀ) through the activation that made `seen`, one tile.
+    """out = (gradient · weightᵀ) · derivative of the activation with output `seen`, one tile.
 
-    weight is (OUT, IN): `gradient` has IN columns and `out` has OUT. NORM_TANH adds up what the
-    first part's rows teach gain and offset, a row of `sums` each for every block of rows.
+    weight is (OUT, IN): `gradient` has IN columns and `out` has OUT. NORM_TANH also writes the
+    gradients by gain and offset, summed over each block of rows of the first part, to `sums`.
     """
     blocks = tl.cdiv(batch, ROWS)
     part = tl.program_id(0) // blocks
@@ -138,9 +138,9 @@ def backward(
     if KIND == NORM_TANH:
         x = tl.load(normed + row * normed_stride + column[None, :], mask=stored, other=0.0)
         if part == 0:
-            taught = sums + 2 * tl.program_id(0) * sums_stride + column
-            tl.store(taught, tl.sum(total * x, 0), mask=wanted)
-            tl.store(taught + sums_stride, tl.sum(total, 0), mask=wanted)
+            at_sums = sums + 2 * tl.program_id(0) * sums_stride + column
+            tl.store(at_sums, tl.sum(total * x, 0), mask=wanted)
+            tl.store(at_sums + sums_stride, tl.sum(total, 0), mask=wanted)
         total *= tl.load(gain + column, mask=wanted, other=0.0)[None, :]
         along = tl.sum(total * x, 1) / OUT
         mean = tl.sum(total, 1) / OUT

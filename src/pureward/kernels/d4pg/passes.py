@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
-"""One network's way through an update on the fused kernels, forward and back."""
+"""Forward and backward pass of one network and its target on the fused kernels."""
 
 from collections.abc import Mapping
 
@@ -9,23 +9,24 @@ from torch import Tensor
 
 from pureward.agents.d4pg.network import MLP
 from pureward.kernels.d4pg.layers import NORM_TANH, RELU, TANH, backward, forward
-from pureward.kernels.d4pg.teaching import Lesson
 from pureward.kernels.d4pg.tiles import tile_of
+from pureward.kernels.d4pg.weight_gradient import LayerData
 
 
 class Passes:
-    """The layers of an online network and its target, and what they have seen."""
+    """The layers of an online network and its target, with their activations and gradients."""
 
     def __init__(
         self, body: MLP, batch: int, *, parts: int, to_target: int, precision: str
     ) -> None:
-        """Store the sizes; `claim` gives it memory.
+        """Store the sizes; `use` sets the memory.
 
         Args:
             body: of the online network.
             batch: rows of a part.
-            parts: of the forward pass; the last is the target's, the first teaches.
-            to_target: numbers from each parameter to the target's.
+            parts: of the forward pass; the first gives the weight gradients, the last is the
+                target's.
+            to_target: offset from each parameter to the target's.
             precision: of matrix products.
         """
         self.layers = list(zip(body.weights, body.biases, strict=True))
@@ -39,7 +40,7 @@ class Passes:
         self.normed = self.sums = self.scale = None
 
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """Matrices that it needs, all in one buffer: rows and columns by name."""
+        """Return the rows and columns of the matrices that it needs, by name."""
         widths = [bias.numel() for _, bias in self.layers]
         found: dict[str, tuple[int, int]] = {}
         for depth, width in enumerate(widths):
@@ -52,17 +53,17 @@ class Passes:
             found["sums"] = (2 * -(-self.batch // tile.rows), widths[0])
         return found
 
-    def claim(self, held: Mapping[str, Tensor]) -> None:
-        """Take the matrices asked for."""
+    def use(self, matrices: Mapping[str, Tensor]) -> None:
+        """Set the matrices of `shapes`."""
         count = len(self.layers)
-        self.hidden = [held[f"hidden.{depth}"] for depth in range(count - 1)]
-        self.gradients = [held[f"gradient.{depth}"] for depth in range(count)]
+        self.hidden = [matrices[f"hidden.{depth}"] for depth in range(count - 1)]
+        self.gradients = [matrices[f"gradient.{depth}"] for depth in range(count)]
         if self.norm is not None:
-            self.normed, self.sums = held["normed"], held["sums"]
+            self.normed, self.sums = matrices["normed"], matrices["sums"]
             self.scale = torch.zeros(len(self.normed), device=self.normed.device)
 
     def forward(self, source: Tensor, out: Tensor | None = None) -> None:
-        """Fill `hidden` from inputs of all parts; and `out`, if given, with tanh of the last."""
+        """Compute `hidden` from the inputs of all parts, and `out`, if given, with a last tanh."""
         for depth, hidden in enumerate(self.hidden):
             kind = NORM_TANH if depth == 0 and self.norm is not None else RELU
             self._forward_layer(depth, source, hidden, kind.value)
@@ -71,7 +72,7 @@ class Passes:
             self._forward_layer(len(self.hidden), source, out, TANH.value)
 
     def backward(self) -> None:
-        """Fill all `gradients` from the last."""
+        """Compute all `gradients` from the last."""
         for depth in reversed(range(len(self.hidden))):
             kind = NORM_TANH if depth == 0 and self.norm is not None else RELU
             self._backward_layer(
@@ -80,20 +81,21 @@ class Passes:
             )  # fmt: skip
 
     def input_gradient(self, columns: slice, seen: Tensor, out: Tensor) -> None:
-        """Write the gradient by some inputs of the second part, outputs `seen` of a tanh."""
+        """Write the gradient by inputs of the second part that are outputs `seen` of a tanh."""
         outer = self.gradients[0][self.batch :]
         self._backward_layer(outer, self.layers[0][0][columns], seen, out, TANH.value, 1)
 
-    def lessons(self, inputs: Tensor) -> list[Lesson]:
-        """What each layer learns from; `inputs` are the network's, of the part that teaches."""
-        taught = [inputs, *(hidden[: self.batch] for hidden in self.hidden)]
+    def layer_data(self, inputs: Tensor) -> list[LayerData]:
+        """Return inputs and gradients of each layer, for the network's inputs of the first part."""
+        sources = [inputs, *(hidden[: self.batch] for hidden in self.hidden)]
         found = [
-            Lesson(x, g[: self.batch], int(weight.storage_offset()), int(bias.storage_offset()))
-            for x, g, (weight, bias) in zip(taught, self.gradients, self.layers, strict=True)
+            LayerData(x, g[: self.batch], int(weight.storage_offset()), int(bias.storage_offset()))
+            for x, g, (weight, bias) in zip(sources, self.gradients, self.layers, strict=True)
         ]
         if self.norm is not None and self.sums is not None:
             for first, parameter in enumerate((self.norm.weight, self.norm.bias)):
-                found.append(Lesson(None, self.sums[first::2], 0, int(parameter.storage_offset())))
+                offset = int(parameter.storage_offset())
+                found.append(LayerData(None, self.sums[first::2], 0, offset))
         return found
 
     def _forward_layer(self, depth: int, source: Tensor, out: Tensor, kind: int) -> None:

@@ -1,48 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the fused kernels cut their work.
+"""Tile sizes of the fused kernels.
 
-Small batches are cut fine, to use every multiprocessor at once; large ones coarser, since each
-tile reads the weights again.
+Small batches have small tiles, to use every multiprocessor; large batches have larger ones, since
+each tile reads the weights again.
 """
 
 from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    """One kernel's cut."""
+    """Tile sizes and launch options of a kernel."""
 
     rows: int
-    """Samples a tile, or a step of a weight gradient's sum."""
+    """Samples per tile, or per step of a weight gradient's sum."""
     columns: int
-    """Outputs a tile."""
+    """Outputs per tile."""
     depth: int
-    """Inputs a step of a product's sum, or a tile of a weight gradient."""
+    """Inputs per step of a product's sum, or per tile of a weight gradient."""
     warps: int
-    """Warps a tile."""
+    """Warps per tile."""
     stages: int
     """Depth of the load pipeline."""
 
 
 LARGE_BATCH = 1024
-# Outputs of a layer whose norm is taken on the tile, which must hold whole rows; likewise atoms.
+# Most outputs of a layer with a norm, and most atoms: both need whole rows in a tile.
 WIDEST_NORM = 512
 WIDEST = 128
 
-#: By kernel, whether the batch is large, inputs and outputs: cuts that were found to be faster
-#: than the rule's on an H200.
-TILES: dict[tuple[str, bool, int, int], Tile] = {}
-
 
 def tile_of(kernel: str, batch: int, ins: int = 0, outs: int = 0) -> Tile:
-    """Return the cut of a kernel: "forward" or "backward", "-norm" or not, "judge" or "teach"."""
+    """Return the tile of a kernel.
+
+    Args:
+        kernel: "forward", "backward", either with "-norm", "critic-loss" or "weight-gradient".
+        batch: samples.
+        ins: inputs of the layer.
+        outs: outputs of the layer.
+    """
     large = batch >= LARGE_BATCH
-    found = TILES.get((kernel, large, ins, outs))
-    if found is not None:
-        return found
     whole, deep = _at_least_16(outs), _at_least_16(ins)
-    if kernel == "teach":
+    if kernel == "weight-gradient":
         return Tile(32, 64, 32, 4, 3)
-    if kernel == "judge":
+    if kernel == "critic-loss":
         return Tile(16, whole, min(64, deep), 4, 3)
     if kernel.endswith("-norm"):
         rows, warps = (32, 16) if large else (16, 8)
@@ -51,10 +51,10 @@ def tile_of(kernel: str, batch: int, ins: int = 0, outs: int = 0) -> Tile:
 
 
 def power_of_two(count: int) -> int:
-    """Return the smallest power of two that is no smaller."""
+    """Return the smallest power of two that is at least `count`."""
     return 1 << (count - 1).bit_length()
 
 
 def _at_least_16(count: int) -> int:
-    # Matrix units take sixteen and more at a time.
+    # Matrix units need at least 16.
     return max(16, power_of_two(max(1, count)))

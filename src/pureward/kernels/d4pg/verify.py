@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the fused update may be trusted on this machine.
+"""Checks that the fused update is correct on this machine.
 
-Its kernels are compiled for the GPU and the Triton that are here, not for the ones they were
-written on. So before "auto" uses them, two agents alike take two updates, one of them fused; where
-that fails or differs, torch's own kernels serve, and a warning says why.
+Its kernels are compiled for this GPU and this version of Triton. Before "auto" uses them, two equal
+agents make two updates, one of them fused. If that fails or differs, torch's own kernels are used,
+and a warning gives the reason.
 """
 
 from collections.abc import Iterator
@@ -12,60 +12,61 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pureward.agents.d4pg.config import Batch
+from pureward.agents.agent import Batch
 from pureward.kernels.verify import trusted
 
 if TYPE_CHECKING:
     from pureward.agents.d4pg.agent import D4PG
 
-# TF32 keeps 11 bits of each factor: gradients of first layers, which small differences make, are
-# up to some hundredths off in small batches. A wrong kernel's are off by their own size.
+# TF32 keeps 11 bits of each factor: in small batches, gradients of first layers are wrong by a few
+# hundredths, since they are small differences. Those of a wrong kernel are wrong by their own size.
 _LARGEST_ERROR = 0.15
-# From the same gradients both must take the same step; this share of it, and a float's rounding.
+# From equal gradients both must take equal steps, up to this share of it and float32 rounding.
 _LARGEST_SLIP, _ROUNDING = 0.01, 1e-6
 
 
 def agrees(agent: "D4PG", batch: int) -> bool:
-    """Whether fused updates of an agent's shape, on batches of a size, are those of plain ones."""
+    """Return whether fused updates of an agent's shape and a batch size equal the plain ones."""
     return trusted(
         lambda: _difference(agent, batch),
-        f"fused updates are not used on {agent.device} ({{reason}}); plain ones are, which are "
-        "slower",
+        f"fused updates are not used on {agent.device} ({{reason}}); plain updates are used "
+        "instead, which are slower",
     )
 
 
 def _difference(agent: "D4PG", batch: int) -> str:
-    """What is wrong with fused updates, or nothing."""
+    """What is wrong with fused updates, or ""."""
     from pureward.kernels.d4pg.update import FusedUpdate
 
     plain, twin = agent.twin(), agent.twin()
     fused = FusedUpdate(twin, batch)
     for seed in range(2):
-        made_up = _batch(agent, batch, seed)
+        sample = _batch(agent, batch, seed)
         for one in (plain, twin):
-            one.observe(made_up.state)
-        metrics = plain.find_gradients(made_up)
-        fused.find_gradients(made_up)
+            one.observe(sample.state)
+        metrics = plain.find_gradients(sample)
+        fused.find_gradients(sample)
         found = fused.gradients.sum(dim=0)
         for name, right, mine in _pairs(plain, found):
             error = _error(mine, right)
-            if not error <= _LARGEST_ERROR:  # so that a NaN counts as a difference
-                return f"the gradient by {name} is off by {error:.2g} of its size"
+            if not error <= _LARGEST_ERROR:  # also true for NaN
+                return f"the relative error of the gradient by {name} is {error:.2g}"
         plain.weights.gradients[: len(found)] = found
         plain.move()
-        told = fused.move(fused.gradients)
-        error = _error(torch.stack(list(told.values())), torch.stack(list(metrics.values())))
+        found_metrics = fused.move(fused.gradients)
+        pair = (torch.stack(list(one.values())) for one in (found_metrics, metrics))
+        error = _error(*pair)
         if not error <= _LARGEST_ERROR:
-            return f"the metrics are off by {error:.2g} of their size"
+            return f"the relative error of the metrics is {error:.2g}"
         slip = float((twin.weights.values - plain.weights.values).abs().max())
         rate = max(agent.config.actor_rate, agent.config.critic_rate)
         if not slip <= _LARGEST_SLIP * rate + _ROUNDING:
-            return f"a weight or a target is off by {slip / rate:.2g} steps"
+            return f"the error of a weight or a target is {slip / rate:.2g} steps"
     return ""
 
 
 def _batch(agent: "D4PG", size: int, seed: int) -> Batch:
-    """Random steps, a tenth of them terminal; drawn on the CPU from a generator of its own."""
+    """Random steps, a tenth of them terminal, drawn on the CPU with their own generator."""
     rng = torch.Generator().manual_seed(seed)
 
     def drawn(*shape: int) -> Tensor:
@@ -84,7 +85,7 @@ def _batch(agent: "D4PG", size: int, seed: int) -> Batch:
 
 
 def _pairs(plain: "D4PG", found: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Name, right gradient and found gradient of every parameter that learns."""
+    """Name, plain gradient and fused gradient of every trained parameter."""
     for network in ("actor", "critic"):
         for name, parameter in getattr(plain, network).named_parameters():
             first = parameter.storage_offset()

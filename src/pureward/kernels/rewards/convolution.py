@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""3×3 convolutions of few channels, forward and backward, with all that surrounds them.
+"""3×3 convolutions of few channels, forward and backward, with ReLU, pooling and residuals.
 
-With 16 or 32 channels a convolution moves more bytes than it computes on, and a library
-call leaves ReLU, pooling, residual and gradient mask to passes of their own. Here each is
-done on the tile while it is in registers.
+With 16 or 32 channels a convolution is limited by memory bandwidth, and library calls need
+separate passes for ReLU, pooling, residual and gradient mask. Here each is computed on the
+tile while it is in registers.
 
-A tile is made of cells, 2×2 pixels each. The four pixels of a cell see 4×4 source pixels
-between them, so a cell is one row of a matrix product: 16 pixels of SOURCE channels in,
-4 places of TARGET channels out, against a weight spread over both (`spread.py`). Each
-source pixel is then read four times instead of nine, every depth is a power of two, and a
-2×2 max-pool has its four candidates in one row. Maps are (batch, height, width, channels)
-bfloat16; sums are float32.
+A tile consists of cells of 2×2 pixels. The four pixels of a cell depend on 4×4 source pixels,
+so a cell is one row of a matrix product: 16 pixels of SOURCE channels in, 4 pixels of TARGET
+channels out, with an expanded weight (`spread.py`). Each source pixel is read four times
+instead of nine, every depth is a power of two, and the four candidates of a 2×2 max-pool are
+in one row. Maps are (batch, height, width, channels) bfloat16; sums are float32.
 """
 
 import triton
@@ -28,7 +27,7 @@ def _corner(cell, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _seen(
+def _source_pixels(
     source,
     winner,
     cell,
@@ -41,9 +40,9 @@ def _seen(
     UNPOOL: tl.constexpr,
     RELU: tl.constexpr,
 ):
-    """Some of the 4×4 pixels that cells see, from the `first` of the sixteen on.
+    """Some of the 4×4 source pixels of cells, from number `first` of the sixteen on.
 
-    `k` counts (pixel, channel). UNPOOL reads a pooled gradient as the one before the pool.
+    `k` counts (pixel, channel). UNPOOL reads the gradient before the pool from a pooled one.
     """
     image, row, column = _corner(cell, HEIGHT, WIDTH)
     seen = first + k // SOURCE
@@ -64,8 +63,8 @@ def _seen(
 
 
 @triton.jit
-def _own(cell, n, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr):
-    """Where a cell's own four pixels lie on a map; `n` counts (place, channel)."""
+def _own_pixels(cell, n, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr):
+    """Offsets of a cell's own four pixels on a map; `n` counts (place, channel)."""
     image, row, column = _corner(cell, HEIGHT, WIDTH)
     place = n // CHANNELS
     y = (image * HEIGHT + row)[:, None] + (place // 2)[None, :]
@@ -101,9 +100,9 @@ def convolve(
 ):
     """One tile of a 3×3 convolution, or of its gradient by the input.
 
-    target = [gate > 0] · (source ⊛ weight + bias) + added, each part by its flag. POOL
-    keeps the largest pixel of each cell and, in `won`, its place; the full-size map then
-    never reaches memory. HEIGHT and WIDTH are those of the map before pooling.
+    target = [gate > 0] · (source ⊛ weight + bias) + added, each part if its flag is set. POOL
+    stores the largest pixel of each cell and, in `won`, its place, but not the full-size map.
+    HEIGHT and WIDTH are those of the map before pooling.
     """
     cell = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = cell < cells
@@ -111,7 +110,7 @@ def convolve(
     n = tl.arange(0, 4 * TARGET)
     total = tl.zeros((BLOCK, 4 * TARGET), tl.float32)
     for step in tl.range(0, 16 // TAPS, num_stages=STAGES):
-        a = _seen(
+        a = _source_pixels(
             source, winner, cell, here, step * TAPS, k, HEIGHT, WIDTH, SOURCE, UNPOOL, RELU_IN
         )
         at = (step * (TAPS * SOURCE) + k)[:, None] * (4 * TARGET) + n[None, :]
@@ -125,7 +124,7 @@ def convolve(
         tl.store(target + at, largest.to(target.dtype.element_ty), mask=here[:, None])
         tl.store(won + at, place.to(tl.uint8), mask=here[:, None])
     else:
-        at = _own(cell, n, HEIGHT, WIDTH, TARGET)
+        at = _own_pixels(cell, n, HEIGHT, WIDTH, TARGET)
         if GATE:
             total = tl.where(tl.load(gate + at, mask=here[:, None], other=0.0) > 0, total, 0.0)
         if ADD:
@@ -157,8 +156,8 @@ def weight_gradient(
     """Gradient by weight and bias over one share of the cells, into four rows of `partial`.
 
     A row, one for each place of a cell, holds (out, 3, 3, in) for the weight and then
-    (out,) for the bias. A program takes TAPS of the 4×4 pixels seen; which is the grid's
-    second axis.
+    (out,) for the bias. A program computes TAPS of the 4×4 source pixels; the second axis of
+    the grid selects them.
     """
     tap = tl.program_id(1) * TAPS
     k = tl.arange(0, TAPS * SOURCE)
@@ -172,9 +171,11 @@ def weight_gradient(
     for step in tl.range(0, STEPS, num_stages=STAGES):
         cell = first + step * BLOCK + tl.arange(0, BLOCK)
         here = cell < cells
-        a = _seen(source, winner, cell, here, tap, k, HEIGHT, WIDTH, SOURCE, False, RELU_IN)
-        # Matrix units read both sides from shared memory as loaded; what was changed in
-        # registers goes back there fastest as the right side.
+        a = _source_pixels(
+            source, winner, cell, here, tap, k, HEIGHT, WIDTH, SOURCE, False, RELU_IN
+        )
+        # Matrix units read both sides from shared memory. The side that was changed in registers
+        # is written back there; that is faster for the right side.
         if UNPOOL:
             at = cell[:, None] * TARGET + tl.arange(0, TARGET)[None, :]
             value = tl.load(gradient + at, mask=here[:, None], other=0.0)[:, None, :]
@@ -183,7 +184,7 @@ def weight_gradient(
             g = tl.reshape(routed, (BLOCK, 4 * TARGET))
             total = tl.dot(tl.trans(a), g, total)
         else:
-            at = _own(cell, n, HEIGHT, WIDTH, TARGET)
+            at = _own_pixels(cell, n, HEIGHT, WIDTH, TARGET)
             g = tl.load(gradient + at, mask=here[:, None], other=0.0)
             total = tl.dot(tl.trans(g), a, total)
         by_bias += g.to(tl.float32)

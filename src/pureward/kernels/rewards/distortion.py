@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""All distortions of a view in one pass from stored frames to what the network reads.
+"""All distortions of a view in one pass, from stored frames to the network's input.
 
-A frame is read as bytes and written once as bfloat16 (batch, height, width, channels), four
-channels an image with the fourth zero. Between the two everything stays in registers.
+A frame is read as bytes and written once as bfloat16 (batch, height, width, channels), with four
+channels per image, the fourth zero. Everything in between stays in registers.
 """
 
 import torch
@@ -25,7 +25,7 @@ def _clipped(x):
 
 @triton.jit
 def _bilinear(plane, top, bottom, left, right, down, across):
-    """One channel between four pixels, as a share of full scale."""
+    """One channel interpolated between four pixels, in [0, 1]."""
     upper = tl.load(plane + top + left).to(tl.float32)
     upper += across * (tl.load(plane + top + right).to(tl.float32) - upper)
     lower = tl.load(plane + bottom + left).to(tl.float32)
@@ -44,7 +44,7 @@ def _colours(
     MOVE: tl.constexpr,
     BRIGHTEN: tl.constexpr,
 ):
-    """Red, green, blue at output pixels, flipped, cropped, resized and brightened."""
+    """Red, green, blue at output pixels after flip, crop, resize and brightness."""
     area: tl.constexpr = HEIGHT * WIDTH
     row = pixel // WIDTH
     column = pixel % WIDTH
@@ -74,7 +74,7 @@ def _colours(
 
 @triton.jit
 def _recoloured(red, green, blue, saturation, hue):
-    """HSV saturation scaled and hue turned; see `view.recoloured`."""
+    """HSV saturation scaled and hue rotated, as in `view.recoloured`."""
     value = tl.maximum(tl.maximum(red, green), blue)
     chroma = value - tl.minimum(tl.minimum(red, green), blue)
     per_chroma = 1.0 / tl.maximum(chroma, 1e-12)
@@ -108,7 +108,7 @@ def distort(
     RECOLOUR: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One image of one sample; the grid is (samples, SLOTS), slots past IMAGES stay zero."""
+    """One image of one sample; the grid is (samples, SLOTS); slots past IMAGES are zero."""
     area: tl.constexpr = HEIGHT * WIDTH
     sample, image = tl.program_id(0), tl.program_id(1)
     frame = frames + (sample.to(tl.int64) * IMAGES + image) * (3 * area)
@@ -159,15 +159,17 @@ def distorted(
     seed: Tensor | None,
     dtype: torch.dtype = torch.bfloat16,
 ) -> Tensor:
-    """Return frames in a view as the fused convolutions read them.
+    """Return distorted frames in the layout of the fused convolutions.
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        parameters: (batch, 7) of `view.draw`; rows may be one row expanded.
-        view: which distortions apply.
-        seed: (1,) int64 on the device, from which the noise of every pixel follows; needed
-            where the view has noise.
+        parameters: (batch, 7) of `view.draw`; may be one expanded row.
+        view: the distortions.
+        seed: (1,) int64 on the device, for the noise; may be None without noise.
         dtype: of the result.
+
+    Returns:
+        (batch, height, width, 4 · slots) in [0, 1].
     """
     batch, channels, height, width = frames.shape
     images = channels // 3
@@ -186,5 +188,5 @@ def distorted(
 
 
 def image_slots(images: int) -> int:
-    """Return how many images of four channels fill a depth the convolutions take."""
+    """Return the number of four-channel images that the convolutions need: a power of two ≥ 2."""
     return max(2, 1 << (images - 1).bit_length())

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""ReLU, dropout and the linear read-out of the last map, one kernel each way.
+"""ReLU, dropout and the linear read-out of the last map, one kernel per direction.
 
-The dropout mask is made from a seed where it is needed, forward and backward, and never
-stored. Features lie in memory by (pixel, channel), the read-out's weight by (channel,
-pixel) as `ResidualCNN` has it.
+The dropout mask is computed from a seed in both directions and never stored. Features are
+stored by (pixel, channel), the read-out's weight by (channel, pixel) as in `ResidualCNN`.
 """
 
 import torch
@@ -13,14 +12,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 1024  # features a step of the forward pass
-FEATURES = 16  # features a program of the backward pass
-SAMPLES = 64  # samples a step of the backward pass
+BLOCK = 1024  # features per step of the forward pass
+FEATURES = 16  # features per program of the backward pass
+SAMPLES = 64  # samples per step of the backward pass
 
 
 @triton.jit
 def _kept(seed, sample, feature, FEATURES: tl.constexpr, KEEP: tl.constexpr):
-    """What dropout leaves of each feature: 1 / KEEP of them by KEEP, else nothing."""
+    """Dropout factors: 1 / KEEP with probability KEEP, else 0."""
     return tl.where(tl.rand(tl.load(seed), sample * FEATURES + feature) < KEEP, 1 / KEEP, 0.0)
 
 
@@ -36,7 +35,7 @@ def read_out_forward(
     KEEP: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The number of one sample."""
+    """The output of one sample."""
     size: tl.constexpr = PIXELS * CHANNELS
     sample = tl.program_id(0)
     total = tl.zeros((BLOCK,), tl.float32)
@@ -94,7 +93,7 @@ def read_out_backward(
 
 
 class _ReadOut(torch.autograd.Function):
-    """Differentiable by the map and the read-out's parameters."""
+    """The read-out, differentiable by the map and its parameters."""
 
     @staticmethod
     def forward(ctx, features: Tensor, weight: Tensor, bias: Tensor, seed: Tensor, keep: float):
@@ -123,12 +122,12 @@ class _ReadOut(torch.autograd.Function):
 
 
 def read_out(last: Tensor, head: torch.nn.Linear, seed: Tensor | None, dropout: float) -> Tensor:
-    """Return one float32 number a sample from the last map.
+    """Return one float32 number per sample, (batch,), from the last map.
 
     Args:
         last: (batch, height, width, channels) before its ReLU, channels a multiple of 16.
         head: one output, float32.
-        seed: (1,) int64 on the device, of the dropout mask; needed where dropout is.
+        seed: (1,) int64 on the device, of the dropout mask; may be None without dropout.
         dropout: share of the features dropped, 0 in evaluation.
     """
     unread = last if seed is None else seed  # never read without dropout

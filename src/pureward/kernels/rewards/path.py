@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From stored frames to the network's output on the fused kernels."""
+"""The network's output from stored frames on the fused kernels."""
 
 from dataclasses import replace
 
@@ -19,12 +19,18 @@ def distorted_output(
     view: View,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return one float32 number per sample of uint8 frames in a view, in the network's mode."""
+    """Return one float32 number per frame, (batch,), after the distortions of a view.
+
+    Args:
+        network: in training mode, with dropout, or in evaluation mode.
+        frames: (batch, channels, height, width) uint8.
+        view: the distortions.
+        generator: of distortions and dropout; None for torch's own.
+    """
     dropout = network.config.dropout if network.training else 0.0
     for_noise = for_dropout = None
     if view.is_random or dropout > 0:
-        # Noise and dropout are made inside the kernels, from a seed each a call, rather than
-        # drawn and stored.
+        # The kernels compute noise and dropout from a seed per call instead of reading them.
         seeds = torch.randint(2**62, (2,), device=frames.device, generator=generator)
         for_noise, for_dropout = seeds.split(1)
     silent = replace(view, noise=0.0)

@@ -3,8 +3,8 @@
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
 """The risks of `pureward.rewards.risks.pu`, their gradient and the metrics in one kernel.
 
-As plain tensor operations they are some sixty launches on a few hundred numbers, a tenth of
-an update. The equations are read there; tests hold this kernel to them.
+As plain tensor operations they take about 60 launches on a few hundred numbers, a tenth of
+the time of an update. The equations are documented there; tests compare this kernel with them.
 """
 
 import torch
@@ -29,7 +29,7 @@ MAX_SAMPLES = 8192
 
 
 def supports(risk: RiskFunction, samples: int) -> bool:
-    """Tell whether the kernel covers a risk and a number of samples."""
+    """Return whether the kernel supports a risk and a number of samples."""
     return risk in KINDS and samples <= MAX_SAMPLES
 
 
@@ -50,12 +50,12 @@ def risk_and_gradient(
     LARGEST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Everything of one update between logits and their gradient; the grid is one program."""
+    """Metrics, and the gradient of the objective by the logits; the grid is one program."""
     i = tl.arange(0, BLOCK)
     eta = tl.load(prior)
     logit = tl.load(logits + i, mask=i < SAMPLES, other=0.0)
     certain = (logit > CERTAIN) & (i < POSITIVES) & (KIND == 1)
-    is_flat = certain | (tl.abs(logit) > LARGEST)  # where a bound ends the gradient
+    is_flat = certain | (tl.abs(logit) > LARGEST)  # clamped logits have no gradient
     logit = tl.where(certain, CERTAIN, logit)
     logit = tl.where(logit > LARGEST, LARGEST, tl.where(logit < -LARGEST, -LARGEST, logit))
     success = tl.sigmoid(logit)
@@ -118,12 +118,16 @@ def differentiated(
     Args:
         risk: one of `KINDS`.
         logits: (n,) float32, at most `MAX_SAMPLES`, the positives first.
-        positives: how many they are.
+        positives: number of positive logits.
         prior: 0-d, on the logits' device.
         slack: β.
         step_back: γ.
         loss: "logistic" or "sigmoid".
-        even: whether successes and failures count alike.
+        even: whether successes and failures have equal weights.
+
+    Returns:
+        (7,): value, objective, positive and negative part, violated, and mean D of positives and
+        unlabeled; and the gradient, (n,).
     """
     checked(logits[:positives], logits[positives:], prior, slack, step_back, even)
     check_loss(loss)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights as the fused convolutions multiply by them.
+"""Expanded weights of the fused convolutions.
 
-A cell of 2×2 pixels sees 4×4 source pixels. The weight of that product is
-(4, 4, in, 2, 2, out): the 3×3 kernel laid over the sixteen once for each place of the cell,
-zeros elsewhere. All layers are spread by one gather from the parameters.
+A cell of 2×2 pixels depends on 4×4 source pixels. The weight of that product is
+(4, 4, in, 2, 2, out): the 3×3 kernel shifted to each place of the cell, and zeros elsewhere.
+One gather from the parameters expands all layers.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ class Layer(NamedTuple):
     source: int
     target: int
     forward: Tensor
-    """Spread weight."""
+    """Expanded weight."""
     backward: Tensor | None
-    """Spread weight of the gradient by the input, where one is wanted."""
+    """Expanded weight of the gradient by the input, if needed."""
     bias: Tensor
     """(target,) float32."""
 
@@ -37,7 +37,7 @@ class Layer(NamedTuple):
 def spread_layers(
     weights: Sequence[Tensor], biases: Sequence[Tensor], dtype: torch.dtype, backward: bool
 ) -> list[Layer]:
-    """Cast and spread the weights (out, in, 3, 3) of all layers, the first reading frames."""
+    """Cast and expand the weights (out, in, 3, 3) of all layers; the first layer reads frames."""
     shapes = tuple((weight.shape[0], weight.shape[1]) for weight in weights)
     index, zero = _gather(shapes, backward, weights[0].device)
     flat = [weight.detach().permute(0, 2, 3, 1).reshape(-1) for weight in weights]
@@ -54,7 +54,7 @@ def spread_layers(
 
 
 def padded_depth(channels: int) -> int:
-    """Return the depth at which frames of so many channels reach the first layer."""
+    """Return the number of channels of the first layer's input for frames of `channels`."""
     return 4 * image_slots(channels // 3)
 
 
@@ -62,9 +62,9 @@ def padded_depth(channels: int) -> int:
 def _gather(
     shapes: tuple[tuple[int, int], ...], backward: bool, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return where each spread number comes from, and the zero that follows all weights.
+    """Return the index of each expanded number among the weights, and the zero after them.
 
-    Kept, because a captured graph may not copy from the host.
+    Cached, because a captured graph cannot copy from the host.
     """
     empty = sum(9 * target * source for target, source in shapes)
     parts, start = [], 0
@@ -82,7 +82,7 @@ def _gather(
 
 
 def _padded(home: Tensor, empty: int) -> Tensor:
-    """Give frames' channels the places they have in memory: four an image."""
+    """Insert the padding of frames: four channels per image."""
     target, source = home.shape[0], home.shape[3]
     images = source // 3
     wide = home.new_full((target, 3, 3, image_slots(images), 4), empty)
@@ -91,7 +91,7 @@ def _padded(home: Tensor, empty: int) -> Tensor:
 
 
 def _spread(home: Tensor, empty: int) -> Tensor:
-    """Lay a kernel (out, 3, 3, in) over the 4×4 pixels, once for each place of a cell."""
+    """Shift a kernel (out, 3, 3, in) over the 4×4 pixels to each place of a cell."""
     target, _, _, source = home.shape
     wide = home.new_full((4, 4, source, 2, 2, target), empty)
     for down in range(2):

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the fused kernels cut their work, by kernel and channels.
+"""Tile sizes of the fused kernels, by kernel and channels.
 
-A search on an H200 found them; a missing entry falls back to `DEFAULT` or `WIDE`.
+They were searched on an H200; a missing entry falls back to `DEFAULT` or `WIDE`.
 """
 
 from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    """One kernel's cut."""
+    """Tile size and launch options of a kernel."""
 
     block: int
-    """Cells a tile, or a step of a sum."""
+    """Cells per tile, or per step of a sum."""
     warps: int
-    """Warps a tile."""
+    """Warps per tile."""
     stages: int
     """Depth of the load pipeline."""
     taps: int
-    """How many of the 4×4 pixels that a cell sees go into one product, a power of two: a step
-    of a convolution takes up to four, a program of a weight gradient up to sixteen."""
+    """Source pixels of the 4×4 in one product, a power of two: up to 4 in a step of a
+    convolution, up to 16 in a program of a weight gradient."""
 
 
 DEFAULT = Tile(64, 4, 2, 2)
@@ -42,16 +42,16 @@ TILES: dict[tuple[str, int, int], Tile] = {
     ("pooled-weight", 32, 32): Tile(32, 4, 3, 4),
 }
 
-# Programs that a layer's weight gradient is summed in, two a multiprocessor. Sixteen over
-# `taps` of them share a part of the pixels.
+# Programs of a layer's weight gradient, two per multiprocessor; 16 / `taps` of them work on the
+# same share of the pixels.
 PROGRAMS = 264
-# Fewer tiles than this leave multiprocessors idle, so a small map is cut finer.
+# Fewer tiles leave multiprocessors idle, so a small map has smaller tiles.
 ENOUGH_TILES = 128
 SMALLEST_BLOCK = 32
 
 
 def tile_of(kernel: str, source: int, target: int, cells: int | None = None) -> Tile:
-    """Return the cut of a kernel for its channels in and out, and for the cells of its map."""
+    """Return the tile of a kernel for its channels in and out and the cells of its map."""
     other = DEFAULT if max(source, target) <= 32 else WIDE
     tile = TILES.get((kernel, source, target), other)
     if cells is None:

@@ -20,26 +20,26 @@ WIDTHS = (8, 16, 32, 64)
 
 
 class Saved(NamedTuple):
-    """Maps a backward pass needs: of a pooling convolution, or of a residual block."""
+    """Maps for the backward pass: of a pooling convolution, or of a residual block."""
 
     source: Tensor
     other: Tensor
-    """Which pixel of each four won the pool, or the block's hidden map."""
+    """The place of the largest pixel of each cell, or the block's hidden map."""
 
 
 def supports(config: NetworkConfig) -> bool:
-    """Tell whether the kernels cover a network's channels."""
+    """Return whether the kernels support a network's channels."""
     depth = padded_depth(config.frame_channels)
     return depth in WIDTHS and all(c in WIDTHS[1:] for c in config.stage_channels)
 
 
-def embedded(
+def run_stages(
     x: Tensor, layers: Sequence[Layer], blocks: int, keep: bool
 ) -> tuple[Tensor, list[Saved]]:
-    """Run all stages on (batch, height, width, channels); return the last map and what to keep."""
+    """Run all stages on (batch, height, width, channels); return the last map and saved maps."""
     if x.shape[:3].numel() * WIDTHS[-1] >= 2**31:
         raise InputError(
-            f"the fused kernels count in 32 bits, got {x.shape[0]} frames at once; "
+            f"the fused kernels use 32-bit offsets, too few for {x.shape[0]} frames at once; "
             "lower the batch size"
         )
     saved: list[Saved] = []
@@ -62,7 +62,7 @@ def embedded(
 def gradients(
     g: Tensor, layers: Sequence[Layer], saved: list[Saved], blocks: int
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return each layer's gradients, by weight (out, 3, 3, in) and bias, from the map's."""
+    """Return each layer's gradients by weight (out, 3, 3, in) and bias, from the last map's."""
     per_stage = 1 + 2 * blocks
     sums = WeightSums(layers, [at % per_stage == 0 for at in range(len(layers))], g)
     at, maps = len(layers), list(saved)
@@ -70,15 +70,15 @@ def gradients(
         for _ in range(blocks):
             block = maps.pop()
             sums.add(at - 1, block.other, g)
-            hidden = sent_back(g, layers[at - 1], gate=block.other)
+            hidden = input_gradient(g, layers[at - 1], gate=block.other)
             sums.add(at - 2, block.source, hidden, relu_in=True)
-            g = sent_back(hidden, layers[at - 2], gate=block.source, added=g)
+            g = input_gradient(hidden, layers[at - 2], gate=block.source, added=g)
             at -= 2
         entry = maps.pop()
         at -= 1
         sums.add(at, entry.source, g, winner=entry.other)
         if at:
-            g = sent_back(g, layers[at], winner=entry.other)
+            g = input_gradient(g, layers[at], winner=entry.other)
     return sums.totals()
 
 
@@ -90,7 +90,7 @@ def convolved(
     relu_in: bool = False,
     relu_out: bool = False,
 ) -> Tensor:
-    """Return the convolution of a map, with the ReLU before or after it and the residual."""
+    """Return the convolution of a map, with ReLU before or after it and a residual."""
     target = source.new_empty(*source.shape[:3], layer.target)
     _launch(
         "convolve", source, layer.forward, target, target.shape[1:3],
@@ -100,7 +100,7 @@ def convolved(
 
 
 def pooled(source: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
-    """Return the max-pooled convolution of a map and the place that won each cell."""
+    """Return the max-pooled convolution of a map and the place of each maximum in its cell."""
     batch, height, width, _ = source.shape
     target = source.new_empty(batch, height // 2, width // 2, layer.target)
     won = torch.empty_like(target, dtype=torch.uint8)
@@ -108,7 +108,7 @@ def pooled(source: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
     return target, won
 
 
-def sent_back(
+def input_gradient(
     gradient: Tensor,
     layer: Layer,
     *,
@@ -116,7 +116,7 @@ def sent_back(
     gate: Tensor | None = None,
     added: Tensor | None = None,
 ) -> Tensor:
-    """Return the gradient by a layer's input, through the ReLU and the residual beside it."""
+    """Return the gradient by a layer's input, with the ReLU's mask and the residual's gradient."""
     batch, height, width, _ = gradient.shape
     if winner is not None:
         height, width = 2 * height, 2 * width
@@ -162,8 +162,8 @@ class _Trunk(torch.autograd.Function):
     def forward(ctx, frames: Tensor, blocks: int, count: int, *parameters: Tensor):
         weights, biases = parameters[:count], parameters[count:]
         layers = spread_layers(weights, biases, frames.dtype, backward=True)
-        x, saved = embedded(frames, layers, blocks, keep=True)
-        # Neither input nor output, so kept by hand rather than by save_for_backward.
+        x, saved = run_stages(frames, layers, blocks, keep=True)
+        # save_for_backward takes only inputs and outputs.
         ctx.kept = (layers, saved, blocks)
         ctx.images = weights[0].shape[1] // 3
         return x
@@ -173,7 +173,7 @@ class _Trunk(torch.autograd.Function):
         layers, saved, blocks = ctx.kept
         pairs = gradients(outer[0].contiguous(), layers, saved, blocks)
         by_weight = [weight for weight, _ in pairs]
-        # Of the first layer, only the channels that frames have.
+        # Drop the padding channels of the first layer.
         by_weight[0] = by_weight[0].unflatten(3, (-1, 4))[..., : ctx.images, :3].flatten(3)
         channels_first = (weight.permute(0, 3, 1, 2) for weight in by_weight)
         return None, None, None, *channels_first, *(bias for _, bias in pairs)
@@ -192,5 +192,5 @@ def last_map(network: ResidualCNN, frames: Tensor) -> Tensor:
     blocks = network.config.stage_blocks
     if not torch.is_grad_enabled():
         layers = spread_layers(weights, biases, frames.dtype, backward=False)
-        return embedded(frames, layers, blocks, keep=False)[0]
+        return run_stages(frames, layers, blocks, keep=False)[0]
     return _Trunk.apply(frames, blocks, len(weights), *weights, *biases)  # type: ignore[return-value]

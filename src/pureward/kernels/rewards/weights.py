@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
-"""Gradients by weights and biases, summed over shares of the pixels first.
+"""Gradients by weights and biases, summed first over shares of the pixels.
 
-Programs cannot add to one sum without an order that changes from run to run, so each
-writes its own and one pass adds them up.
+Atomic additions have no fixed order and would not be reproducible, so each program writes its
+own sum and one pass adds them.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from pureward.kernels.rewards.spread import Layer
 from pureward.kernels.rewards.tiles import PROGRAMS, Tile, tile_of
 
 
-class _Room(NamedTuple):
-    """Where a layer's shares are summed: columns of the buffer for its number of shares."""
+class _Slot(NamedTuple):
+    """Columns of a layer in the buffer for its number of shares."""
 
     tile: Tile
     shares: int
@@ -26,10 +26,10 @@ class _Room(NamedTuple):
 
 
 class WeightSums:
-    """The shares' sums of all layers; those with equally many shares lie side by side."""
+    """Sums over shares for all layers; layers with equally many shares use one buffer."""
 
     def __init__(self, layers: Sequence[Layer], pooled: Sequence[bool], like: Tensor) -> None:
-        """Make room.
+        """Allocate the buffers.
 
         Args:
             layers: of the network, in order.
@@ -37,14 +37,14 @@ class WeightSums:
             like: any tensor on the device.
         """
         self.layers = layers
-        self.rooms: list[_Room] = []
+        self.slots: list[_Slot] = []
         widths: dict[int, int] = {}
         for layer, is_pooled in zip(layers, pooled, strict=True):
             kernel = "pooled-weight" if is_pooled else "weight"
             tile = tile_of(kernel, layer.source, layer.target)
             shares = PROGRAMS * tile.taps // 16
-            self.rooms.append(_Room(tile, shares, widths.get(shares, 0)))
-            widths[shares] = self.rooms[-1].start + layer.size
+            self.slots.append(_Slot(tile, shares, widths.get(shares, 0)))
+            widths[shares] = self.slots[-1].start + layer.size
         self.partial = {
             shares: like.new_empty(4 * shares, width, dtype=torch.float32)
             for shares, width in widths.items()
@@ -59,8 +59,8 @@ class WeightSums:
         winner: Tensor | None = None,
         relu_in: bool = False,
     ) -> None:
-        """Sum one layer's shares from its input map and the gradient of its output."""
-        tile, shares, start = self.rooms[at]
+        """Compute one layer's sums from its input map and the gradient by its output."""
+        tile, shares, start = self.slots[at]
         partial = self.partial[shares][:, start:]
         batch, height, width, depth = source.shape
         cells = batch * height * width // 4
@@ -72,11 +72,11 @@ class WeightSums:
         )  # fmt: skip
 
     def totals(self) -> list[tuple[Tensor, Tensor]]:
-        """Return each layer's gradients, by weight (out, 3, 3, in) and by bias."""
+        """Return each layer's gradients by weight (out, 3, 3, in) and by bias (out,)."""
         flat = {shares: partial.sum(0) for shares, partial in self.partial.items()}
         pairs = []
-        for layer, room in zip(self.layers, self.rooms, strict=True):
-            mine = flat[room.shares][room.start : room.start + layer.size]
+        for layer, slot in zip(self.layers, self.slots, strict=True):
+            mine = flat[slot.shares][slot.start : slot.start + layer.size]
             weight, bias = mine.split([layer.size - layer.target, layer.target])
             pairs.append((weight.view(layer.target, 3, 3, layer.source), bias))
         return pairs

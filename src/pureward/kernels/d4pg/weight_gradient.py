@@ -3,9 +3,9 @@
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
 """Gradients by every weight and bias of both networks, in one launch.
 
-A program takes one tile of one layer's weight; a table on the device tells it which. Shares of a
-large batch are summed apart, each into its own row of gradients, and `moving.py` adds the rows:
-the order of every sum is fixed, so updates repeat to the bit.
+A program computes one tile of one layer's weight; a table on the device says which. A large batch
+is summed in shares, each into its own row of gradients, and `adam_step.py` adds the rows. The order
+of every sum is fixed, so updates are bit-for-bit reproducible.
 """
 
 from collections.abc import Sequence
@@ -18,30 +18,30 @@ from torch import Tensor
 
 from pureward.kernels.d4pg.tiles import Tile
 
-# The table counts in these, so that the compiler knows how memory is aligned.
+# Offsets in the table are multiples of this, so that the compiler knows the alignment.
 UNIT = 16
-# Numbers that a tile of `teach` may read past the last row.
-_PAST = 256
-# Rows a share sums, so that long sums do not wait for each other, and the most shares.
+# Numbers that a tile may read past the last row.
+_PADDING = 256
+# Rows per share, so that long sums run in parallel, and the largest number of shares.
 _SHARE = 512
 _MOST_SHARES = 8
 
 
-class Lesson(NamedTuple):
-    """What one layer learns from: its inputs and the gradients of its outputs."""
+class LayerData(NamedTuple):
+    """The inputs of a layer and the gradients by its outputs."""
 
     inputs: Tensor | None
-    """(rows, in), or None where only a sum over the gradients' rows is wanted."""
+    """(rows, in), or None if only the sum over the gradients' rows is needed."""
     gradients: Tensor
     """(rows, out), in the same buffer as the inputs."""
     weight_at: int
-    """Where the weight lies among all parameters."""
+    """Offset of the weight among all parameters."""
     bias_at: int
-    """Where the bias does."""
+    """Offset of the bias."""
 
 
 @triton.jit
-def teach(
+def weight_gradient(
     memory,
     table,
     gradients,
@@ -76,7 +76,7 @@ def teach(
     by_bias = tl.zeros((TILE_OUT,), tl.float32)
     for step in range(STEPS):
         row = (begin + step * TILE_ROWS + tl.arange(0, TILE_ROWS))[:, None]
-        # Columns past a layer's are read too, from the gap between rows, and not stored.
+        # Columns past a layer's last are read from the gap between rows, and not stored.
         x = tl.load(memory + inputs + row * inputs_stride + i[None, :], mask=row < end, other=0.0)
         g = tl.load(memory + outer + row * outer_stride + o[None, :], mask=row < end, other=0.0)
         total = tl.dot(tl.trans(x), g, total, input_precision=PRECISION)
@@ -88,15 +88,15 @@ def teach(
 
 
 def shares_of(batch: int) -> int:
-    """Return in how many shares a batch is summed."""
+    """Return the number of shares in which a batch is summed."""
     return min(_MOST_SHARES, max(1, batch // _SHARE))
 
 
-def timetable(lessons: Sequence[Lesson], tile: Tile, device: torch.device) -> Tensor:
-    """Return the table of `teach`: a row for every tile of every lesson."""
+def tile_table(layers: Sequence[LayerData], tile: Tile, device: torch.device) -> Tensor:
+    """Return the table of `weight_gradient`, (tiles, 11) int32: a row per tile of every layer."""
     rows = []
-    for inputs, gradients, weight_at, bias_at in lessons:
-        source = gradients if inputs is None else inputs  # read, but nothing of it stored
+    for inputs, gradients, weight_at, bias_at in layers:
+        source = gradients if inputs is None else inputs  # read, but not stored
         ins = 0 if inputs is None else inputs.shape[1]
         places = [
             *(source.storage_offset() // UNIT, source.stride(0) // UNIT),
@@ -111,17 +111,17 @@ def timetable(lessons: Sequence[Lesson], tile: Tile, device: torch.device) -> Te
     return torch.tensor(rows, dtype=torch.int32, device=device)
 
 
-def side_by_side(
+def allocate(
     shapes: dict[str, tuple[int, int]], device: torch.device
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Return matrices of zeros by name, rows at multiples of `UNIT` numbers, and their buffer."""
+    """Return zero matrices by name, with rows at multiples of `UNIT` numbers, and their buffer."""
     starts, strides, end = {}, {}, 0
     for name, (rows, columns) in shapes.items():
         starts[name], strides[name] = end, -(-columns // UNIT) * UNIT
         end += rows * strides[name]
-    memory = torch.zeros(end + _PAST, device=device)
-    held = {
+    memory = torch.zeros(end + _PADDING, device=device)
+    matrices = {
         name: memory.as_strided(shape, (strides[name], 1), starts[name])
         for name, shape in shapes.items()
     }
-    return held, memory
+    return matrices, memory

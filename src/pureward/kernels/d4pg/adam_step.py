@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # pyright: reportMissingImports=false, reportIndexIssue=false
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
-"""The ends of an update: its inputs laid out and counted, and its weights and targets moved."""
+"""The first and last kernel of an update: inputs and counters; Adam and the target networks."""
 
 import triton
 import triton.language as tl
@@ -27,9 +27,10 @@ def prepare(
     ACTION_WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Write the critic's inputs of some rows, but for the actions that the actors will propose.
+    """Write the critic's inputs of ROWS samples, except the actors' actions; count the update.
 
-    Three parts: state and action taken; state and action proposed; next state and the target's.
+    Three parts: state and action taken; state and the actor's action; next state and the target
+    actor's action.
     """
     if tl.program_id(0) == 0:
         tl.store(updates, tl.load(updates) + 1)
@@ -57,7 +58,7 @@ def prepare(
 
 
 @triton.jit
-def move(
+def adam_step(
     weights,
     to_target,
     gradients,
@@ -84,7 +85,7 @@ def move(
     COUNT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Adam on some weights, then their targets; the first program also adds up the metrics."""
+    """Adam on BLOCK weights, then their targets; the first program also sums the metrics."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = i < size
     g = tl.zeros((BLOCK,), tl.float32)
@@ -96,7 +97,7 @@ def move(
     v = BETA_2 * v + (1 - BETA_2) * g * g
     tl.store(first + i, m, mask=here)
     tl.store(second + i, v, mask=here)
-    # Doubles: at the first steps 1 − β₂ᵗ is a thousandth.
+    # Float64, since 1 − β₂ᵗ is about 0.001 at the first steps.
     step = tl.load(steps).to(tl.float64)
     unbias_1 = (1 - tl.exp(step * LOG_BETA_1)).to(tl.float32)
     unbias_2 = (1 - tl.exp(step * LOG_BETA_2)).to(tl.float32)
