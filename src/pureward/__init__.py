@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pureward.errors import missing_extra
 
 if TYPE_CHECKING:
+    from pureward.agents import AGENTS as AGENTS
     from pureward.data.dataset import read_dataset as read_dataset
+    from pureward.data.readers import READERS as READERS
     from pureward.diagnostics.evidence import probe as probe
+    from pureward.distributed import EXECUTORS as EXECUTORS
+    from pureward.envs import ENVIRONMENTS as ENVIRONMENTS
     from pureward.envs import BatchEnv as BatchEnv
     from pureward.envs import make as make
     from pureward.envs.tasks import TASKS as TASKS
@@ -21,8 +25,11 @@ if TYPE_CHECKING:
     from pureward.rewards.discriminator import Discriminator as Discriminator
     from pureward.rewards.learned import LearnedReward as LearnedReward
     from pureward.rewards.methods import METHODS as METHODS
+    from pureward.rewards.network import NETWORKS as NETWORKS
     from pureward.rewards.network import NetworkConfig as NetworkConfig
+    from pureward.rewards.priors import PRIORS as PRIORS
     from pureward.rewards.regression import RewardModel as RewardModel
+    from pureward.rewards.risks import RISKS as RISKS
     from pureward.rewards.risks import pu as risk
     from pureward.rewards.saved import load_reward as load_reward
     from pureward.rewards.saved import save_reward as save_reward
@@ -38,7 +45,14 @@ __version__ = "0.2.0.dev0"
 # Public names: the module of each, and its name there. They are imported on first use, so that
 # `import pureward` is fast and needs neither torch nor a simulator.
 _PUBLIC = {
+    "AGENTS": "pureward.agents:AGENTS",
+    "ENVIRONMENTS": "pureward.envs:ENVIRONMENTS",
+    "EXECUTORS": "pureward.distributed:EXECUTORS",
     "METHODS": "pureward.rewards.methods:METHODS",
+    "NETWORKS": "pureward.rewards.network:NETWORKS",
+    "PRIORS": "pureward.rewards.priors:PRIORS",
+    "READERS": "pureward.data.readers:READERS",
+    "RISKS": "pureward.rewards.risks:RISKS",
     "TASKS": "pureward.envs.tasks:TASKS",
     "BatchEnv": "pureward.envs:BatchEnv",
     "Discriminator": "pureward.rewards.discriminator:Discriminator",
@@ -65,7 +79,14 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "AGENTS",
+    "ENVIRONMENTS",
+    "EXECUTORS",
     "METHODS",
+    "NETWORKS",
+    "PRIORS",
+    "READERS",
+    "RISKS",
     "TASKS",
     "BatchEnv",
     "Discriminator",
@@ -99,7 +120,8 @@ def __getattr__(name: str) -> Any:
     module, _, attribute = _PUBLIC[name].partition(":")
     try:
         found = import_module(module)
-        return getattr(found, attribute, None) or import_module(f"{module}.{attribute}")
+        known = getattr(found, attribute, None)
+        return import_module(f"{module}.{attribute}") if known is None else known
     except ModuleNotFoundError as error:
         raise missing_extra(error) from error
 

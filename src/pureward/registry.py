@@ -7,7 +7,7 @@ A package adds its own by an entry point in the group "pureward", whose module r
     my_package = "my_package.pureward_plugin"
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TypeVar
@@ -48,8 +48,7 @@ class Registry(dict[str, T]):
         return added
 
     def __missing__(self, name: str) -> T:
-        load_plugins()
-        if name in self.keys():
+        if name in self:
             return self[name]
         raise UnknownNameError(f"unknown {self.kind} {name!r}; choose from {', '.join(self)}")
 
@@ -61,6 +60,21 @@ class Registry(dict[str, T]):
     def __iter__(self) -> Iterator[str]:
         load_plugins()
         return super().__iter__()
+
+    def keys(self) -> KeysView[str]:
+        """The names, with those of plugins."""
+        load_plugins()
+        return super().keys()
+
+    def values(self) -> ValuesView[T]:
+        """The things, with those of plugins."""
+        load_plugins()
+        return super().values()
+
+    def items(self) -> ItemsView[str, T]:
+        """Names and things, with those of plugins."""
+        load_plugins()
+        return super().items()
 
 
 @cache

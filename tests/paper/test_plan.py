@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from pureward.data.replay.replay import Replay
-from pureward.distributed.processes import LocalProcesses
+from pureward.distributed.processes import LocalProcesses, local_executor
 from pureward.distributed.training import Training, wall_seconds
 from pureward.envs import make
 from pureward.errors import InputError
 from pureward.paper.estimate import dry_run, mps_runs, replay_bytes
 from pureward.paper.figures import FIGURES
 from pureward.paper.plan import make_plan
-from pureward.paper.sweep import Budget, carry_out, local_executor
+from pureward.paper.sweep import Budget, carry_out
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import flat, to_json
 from pureward.runs.directory import RunDirectory
@@ -146,13 +146,14 @@ def test_invalid_budgets_and_counts_raise(tmp_path):
         with pytest.raises(InputError, match="budget must be a number of minutes"):
             carry_out(made, LocalProcesses(places=(None,)), budget_minutes=budget)
     with pytest.raises(InputError, match="at-once must be at least 1"):
-        local_executor("cpu", -1)
+        local_executor(device="cpu", at_once=-1)
 
 
 def test_processes_share_the_cores(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
-    assert (local_executor("cpu").at_once, local_executor("cpu").threads) == (8, 1)
-    assert (local_executor("cpu", 2).at_once, local_executor("cpu", 2).threads) == (2, 4)
+    default, two = local_executor(device="cpu"), local_executor(device="cpu", at_once=2)
+    assert (default.at_once, default.threads) == (8, 1)
+    assert (two.at_once, two.threads) == (2, 4)
 
 
 def test_replay_bytes_match_the_replay():

@@ -35,7 +35,7 @@ def test_an_error_counts_from_where_the_reward_counts():
     result = Evaluation(
         returns=torch.tensor([-5.0, -4.0]),
         solved=torch.tensor([False, False]),
-        steps=10,
+        steps=torch.tensor([10.0]),
         learned=torch.tensor([5.0, 7.0]),
     )
     assert result.reward_error(-1.0) == {"reward_error": 0.5, "reward_error_abs": 0.5}
@@ -46,7 +46,7 @@ def test_summary_by_hand():
     result = Evaluation(
         returns=torch.tensor([1.0, 2.0, 3.0, 6.0]),
         solved=torch.tensor([True, False, True, True]),
-        steps=1,
+        steps=torch.tensor([1.0]),
     )
     summary = result.summary()
     assert summary["return"] == 3.0
@@ -78,6 +78,7 @@ def test_a_task_that_waits_itself_is_not_waited_for_again(monkeypatch, hold, fir
         """World i is in a state of success for i steps, once."""
         return torch.full((16,), next(steps)) < torch.arange(16)
 
-    monkeypatch.setattr(env, "task", replace(env.task, success=rising, hold=hold))
+    monkeypatch.setattr(env, "task", replace(env.task, success=rising))
+    monkeypatch.setattr(env, "hold", hold)
     solved = evaluate(env, home, seed=0).solved
     assert solved.tolist() == [steps >= first for steps in range(16)]

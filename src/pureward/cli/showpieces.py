@@ -40,6 +40,7 @@ def reproduce(
     dry_run: bool = False,
     out: Path = Path("runs/paper"),
     at_once: int = 0,
+    executor: str = "local",
     device: str = "auto",
 ) -> None:
     """Reproduce a figure of the paper: runs, picture, table, and whether its claims hold.
@@ -58,13 +59,15 @@ def reproduce(
         dry_run: list the runs with time and memory, and run nothing.
         out: folder for runs, picture and table.
         at_once: runs that share a GPU, or the cores; by default one a GPU, or one a core.
+        executor: what starts the runs: "local" for processes on this machine, or a plugin's.
         device: "auto" (CUDA where there is one), "cpu" or "cuda".
     """
+    from pureward.distributed import EXECUTORS
     from pureward.paper.estimate import dry_run as describe
     from pureward.paper.figures import find_figure
     from pureward.paper.plan import make_plan
     from pureward.paper.reproduce import reproduce as run
-    from pureward.paper.sweep import check_budget, local_executor
+    from pureward.paper.sweep import check_budget
 
     check_budget(budget)  # for a dry run as well
     if seeds > _MOST_SEEDS:
@@ -72,11 +75,11 @@ def reproduce(
     plan = make_plan(
         find_figure(figure), out=out, tasks=task, seeds=seeds, methods=methods, device=device
     )
-    executor = local_executor(device, at_once)
+    chosen = EXECUTORS[executor](device=device, at_once=at_once)
     if dry_run:
-        print(describe(plan, executor.at_once, device))
+        print(describe(plan, chosen.at_once, device))
         return
-    done = run(plan, executor, budget_minutes=budget, device=device)
+    done = run(plan, chosen, budget_minutes=budget, device=device)
     for row in done.claims:
         print(f"{row['outcome']}: {row['claim']} [{row['task']}: {row['numbers']}]")
     print("\n".join(f"  {path}" for path in done.files))

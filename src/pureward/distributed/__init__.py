@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that takes a while, done several pieces at once: jobs, who does them, how they stand."""
+"""Several runs at once: jobs, and executors that start them."""
+
+from pureward.distributed import processes
+from pureward.distributed.jobs import EXECUTORS
+
+__all__ = ["EXECUTORS", "processes"]

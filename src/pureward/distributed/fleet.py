@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from pureward.distributed.jobs import Ending, Job, work_off
-from pureward.distributed.processes import LocalProcesses
+from pureward.distributed.jobs import EXECUTORS, Ending, Job, work_off
 from pureward.distributed.training import Training
 from pureward.errors import TrainingError
 from pureward.progress import Progress
@@ -16,7 +15,7 @@ from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 
 
-def train_all(configs: Sequence[RunConfig], *, at_once: int = 2) -> None:
+def train_all(configs: Sequence[RunConfig], *, at_once: int = 2, executor: str = "local") -> None:
     """Train runs to their ends, some at a time; those that have ended are left alone.
 
     Runs that were stopped go on from their newest checkpoint. If one fails, or this process is
@@ -24,13 +23,17 @@ def train_all(configs: Sequence[RunConfig], *, at_once: int = 2) -> None:
 
     Args:
         configs: of the runs, each with its own directory; what they print goes to OUT/log.txt.
-        at_once: processes beside each other, of one thread each.
+        at_once: how many run in parallel.
+        executor: a name in `EXECUTORS`.
     """
+    if not configs:
+        return
+    chosen = EXECUTORS[executor](device=configs[0].device, at_once=at_once)
     jobs = [Training(config=config) for config in configs]
     with ExitStack() as stack:
         bars = [stack.enter_context(_bar(config, at)) for at, config in enumerate(configs)]
         watcher = _Bars({job.out: bar for job, bar in zip(jobs, bars, strict=True)})
-        work_off(jobs, LocalProcesses(places=(None,) * at_once, threads=1), watcher)
+        work_off(jobs, chosen, watcher)
 
 
 def _bar(config: RunConfig, position: int) -> Progress:

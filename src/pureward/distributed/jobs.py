@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that need each other, several at once: what waits, what is at work, what became of it.
 
-Who does a job is an `Executor`. `LocalProcesses` ships; one for a cluster (Ray, SLURM) is a class
-with `at_once` and `start`, and needs the jobs' folders where this process sees them too.
+An `Executor` starts the jobs. "local" starts processes on this machine; one for a cluster (SLURM)
+is a class with `at_once` and `start`, registered with `@EXECUTORS.register("mine")`. It must see
+the jobs' folders under the same path.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from pureward.errors import TrainingError
+from pureward.registry import Registry
 
 _LOOK_EVERY = 0.5  # seconds between looks at how the work stands
 
@@ -85,6 +87,9 @@ class Executor(Protocol):
         """Begin a job, or go on with it; called while fewer than `at_once` are at work."""
         ...
 
+
+#: Name → function that makes an executor: called with device and at_once, by keyword.
+EXECUTORS: Registry[Callable[..., Executor]] = Registry("executor")
 
 State = Literal["found", "finished", "stopped", "failed", "blocked"]
 

@@ -13,7 +13,10 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-from pureward.distributed.jobs import Job, Result
+import torch
+
+from pureward.distributed.jobs import EXECUTORS, Job, Result
+from pureward.envs import find_device
 from pureward.errors import (
     InputError,
     InUseError,
@@ -61,6 +64,28 @@ class LocalProcesses:
             process.start()
         self._handles[slot] = LocalProcess(process, job.log, said)
         return self._handles[slot]
+
+
+@EXECUTORS.register("local")
+def local_executor(*, device: str, at_once: int = 0) -> LocalProcesses:
+    """Return an executor that starts processes on this machine.
+
+    Args:
+        device: of the runs.
+        at_once: processes per GPU, or on all cores; 0 for one per GPU, or one per core.
+    """
+    if at_once < 0:
+        raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
+    cores = len(os.sched_getaffinity(0))
+    if find_device(device).type == "cpu":
+        places: Sequence[str | None] = (None,) * (at_once or cores)
+    elif ":" in device:  # the user named one GPU
+        places = (None,) * (at_once or 1)
+    else:
+        named = os.environ.get("CUDA_VISIBLE_DEVICES")
+        gpus = named.split(",") if named else map(str, range(torch.cuda.device_count()))
+        places = [*gpus] * (at_once or 1)
+    return LocalProcesses(places=places, threads=max(1, cores // len(places)))
 
 
 @dataclass

@@ -242,7 +242,7 @@ class TaskEnv(BatchEnv):
         """Whether each world has now been successful for as long as the task asks."""
         self._held += 1
         self._held.masked_fill_(~self.task.success(self.engine.state) | broken, 0)
-        return self._held >= self.task.hold
+        return self._held >= self.hold
 
     def _observe(self) -> Observation:
         frames = None if self.cameras is None else self.cameras.render().clone()

@@ -2,18 +2,13 @@
 """Runs the steps of a plan within a time budget and prints a line when each starts and ends."""
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-
 from pureward.distributed.jobs import Ending, Executor, Job, work_off
-from pureward.distributed.processes import LocalProcesses
 from pureward.distributed.training import Training
-from pureward.envs import find_device
 from pureward.errors import InputError
 from pureward.paper.plan import Plan
 
@@ -42,27 +37,6 @@ def check_budget(minutes: float) -> None:
     """Raise InputError unless a budget is finite and not negative."""
     if not 0 <= minutes < math.inf:
         raise InputError(f"budget must be a number of minutes, got {minutes}; 0 sets none")
-
-
-def local_executor(device: str, at_once: int = 0) -> LocalProcesses:
-    """Return an executor that starts processes on this machine.
-
-    Args:
-        device: of the runs.
-        at_once: processes per GPU, or on all cores; 0 for one per GPU, or one per core.
-    """
-    if at_once < 0:
-        raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
-    cores = len(os.sched_getaffinity(0))
-    if find_device(device).type == "cpu":
-        places: Sequence[str | None] = (None,) * (at_once or cores)
-    elif ":" in device:  # the user named one GPU
-        places = (None,) * (at_once or 1)
-    else:
-        named = os.environ.get("CUDA_VISIBLE_DEVICES")
-        gpus = named.split(",") if named else map(str, range(torch.cuda.device_count()))
-        places = [*gpus] * (at_once or 1)
-    return LocalProcesses(places=places, threads=max(1, cores // len(places)))
 
 
 class Budget:

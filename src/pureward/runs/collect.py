@@ -25,7 +25,7 @@ from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.runs.card import describe, write_card
 from pureward.runs.policy import load_policy, snapshots
-from pureward.types import DRAWN_FROM, Policy
+from pureward.types import DRAWN_FROM, Observation, Policy
 
 # Failures are looked for among episodes of this many policies from the whole course of the run,
 # and of random actions; each plays as many episodes as failures are wanted.
@@ -114,41 +114,46 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     The environment is reset first, and is left in the last states.
     """
     assert not env.stagger, "staggered worlds end their first episodes early"
-    env.resets = False  # so that the last arrival state is still there
+    env.resets = False  # so that the simulator still has the last arrival state
     try:
         obs = env.reset()
-        seen = [_snapshot(env, obs.state, obs.frames)]
+        seen = [_snapshot(env, obs)]
         done = []
         for _ in range(env.horizon):
             action = act(obs.state).clone()  # a policy may write to the same memory again
             step = env.step(action)
             obs = step.obs
-            seen.append(_snapshot(env, obs.state, obs.frames))
-            done.append({"actions": action, "rewards": step.reward, "success": step.success})
+            seen.append(_snapshot(env, step.final_obs))
+            ended = step.terminated | step.truncated
+            did = {"actions": action, "rewards": step.reward, "success": step.success}
+            done.append(did | {"ended": ended})
     finally:
         env.resets = True
     env.check()
     at = {name: torch.stack([row[name] for row in seen], dim=1).cpu() for name in seen[0]}
     did = {name: torch.stack([row[name] for row in done], dim=1).cpu() for name in done[0]}
-    return [
-        Episode(
-            state=at["state"][world],
-            frames=at["frames"][world] if "frames" in at else None,
-            simulator={name: at[name][world] for name in DRAWN_FROM if name in at},
-            actions=did["actions"][world],
-            rewards=did["rewards"][world],
-            success=did["success"][world],
+    episodes = []
+    for world in range(env.worlds):
+        ends = did["ended"][world].nonzero()
+        steps = int(ends[0]) + 1 if len(ends) else env.horizon
+        episodes.append(
+            Episode(
+                state=at["state"][world, : steps + 1],
+                frames=at["frames"][world, : steps + 1] if "frames" in at else None,
+                simulator={n: at[n][world, : steps + 1] for n in DRAWN_FROM if n in at},
+                actions=did["actions"][world, :steps],
+                rewards=did["rewards"][world, :steps],
+                success=did["success"][world, :steps],
+            )
         )
-        for world in range(env.worlds)
-    ]
+    return episodes
 
 
-def _snapshot(env: BatchEnv, state: Tensor, frames: Tensor | None) -> dict[str, Tensor]:
-    return (
-        env.simulator_state()
-        | {"state": state.clone()}
-        | ({} if frames is None else {"frames": frames})
-    )
+def _snapshot(env: BatchEnv, obs: Observation) -> dict[str, Tensor]:
+    seen = {"state": obs.state.clone()}
+    if obs.frames is not None:
+        seen["frames"] = obs.frames
+    return env.simulator_state() | seen
 
 
 def _last(run: Path, device: str, split: str, worlds: int) -> list[_Part]:

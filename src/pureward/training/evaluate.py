@@ -29,8 +29,8 @@ class Evaluation:
     """Sum of the task's own reward, (episodes,)."""
     solved: Tensor
     """Whether the task stayed solved for `HOLD` steps, (episodes,)."""
-    steps: int
-    """Of every episode."""
+    steps: Tensor
+    """Of every episode, (episodes,)."""
     learned: Tensor | None = None
     """Sum of the learned reward, (episodes,), where one was asked."""
 
@@ -118,22 +118,25 @@ def evaluate(
     if reward is not None:
         stack.begin(_seen(obs))
     returns = torch.zeros(env.worlds, device=env.device)
+    lengths, going = torch.zeros_like(returns), torch.ones_like(returns)
     learned = torch.zeros_like(returns)
     held = torch.zeros(env.worlds, dtype=torch.int32, device=env.device)
     longest = torch.zeros_like(held)
     for _ in range(env.horizon):
         step = env.step(policy(obs.state))
         obs = step.obs
-        returns += step.reward
+        returns += step.reward * going
+        lengths += going
         if reward is not None:
-            learned += reward(stack.push(_seen(step.final_obs)))
-        held = (held + 1) * step.success
+            learned += reward(stack.push(_seen(step.final_obs))) * going
+        held = (held + 1) * (step.success & (going > 0))
         longest = torch.maximum(longest, held)
+        going *= ~(step.terminated | step.truncated)
     asked = max(0, HOLD - env.hold) + 1  # the first success comes after `hold` steps
     return Evaluation(
         returns=returns,
         solved=longest >= asked,
-        steps=env.horizon,
+        steps=lengths,
         learned=None if reward is None else learned,
     )
 

@@ -1,0 +1,211 @@
+"""One toy of everything that can be added to pureward from outside."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pureward import (
+    AGENTS,
+    ENVIRONMENTS,
+    EXECUTORS,
+    METHODS,
+    NETWORKS,
+    PRIORS,
+    READERS,
+    RISKS,
+    TASKS,
+)
+from pureward.agents import Agent, AgentConfig, AgentKind, Batch
+from pureward.data.dataset import Dataset, Reader
+from pureward.data.episodes import Episode, split_by_share
+from pureward.distributed.jobs import Job, Result
+from pureward.envs import BatchEnv
+from pureward.rewards.network import FrameNetwork, NetworkConfig, scaled
+from pureward.rewards.priors import FixedPrior
+from pureward.rewards.risks import Risk, RiskKind
+from pureward.types import Observation, Step
+
+TASKS.register("toy-task")(replace(TASKS["reach"], name="toy-task", horizon=20))
+
+METHODS.register("toy-method")(replace(METHODS["nn-pugail"], summary="a toy", risk="toy-risk"))
+
+
+@ENVIRONMENTS.register("toy-env")
+class Line(BatchEnv):
+    """A point on a line that should be at its middle; frames show it as a white bar."""
+
+    def __init__(self, *, worlds: int, device, seed: int, cameras: bool, stagger: bool) -> None:
+        self.name, self.worlds, self.device, self.stagger = "toy-env", worlds, device, stagger
+        self.state_size = self.action_size = 1
+        self.horizon, self.control_step = 10, 0.1
+        self.frame_shape = (3, 64, 64) if cameras else None
+        self.elapsed = torch.zeros(worlds, dtype=torch.int64, device=device)
+        self._random = torch.Generator(device)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        self._random.manual_seed(seed)
+
+    def reset(self) -> Observation:
+        self.elapsed.zero_()
+        self._place = self._drawn()
+        return self._seen()
+
+    def step(self, action: Tensor) -> Step:
+        self._place = (self._place + 0.2 * action).clamp(-1.0, 1.0)
+        self.elapsed += 1
+        near = self._place.abs().flatten() < 0.2
+        arrival, ended = self._seen(), self.elapsed >= self.horizon
+        if self.resets:
+            self._place = torch.where(ended[:, None], self._drawn(), self._place)
+            self.elapsed.masked_fill_(ended, 0)
+        return Step(
+            obs=self._seen(),
+            reward=near.float(),
+            terminated=torch.zeros_like(ended),
+            truncated=ended,
+            success=near,
+            final_obs=arrival,
+        )
+
+    def _drawn(self) -> Tensor:
+        shape = (self.worlds, 1)
+        return 2.0 * torch.rand(shape, generator=self._random, device=self.device) - 1.0
+
+    def _seen(self) -> Observation:
+        frames = None
+        if self.frame_shape is not None:
+            columns = torch.linspace(-1.0, 1.0, 64, device=self.device)
+            bar = ((columns - self._place).abs() < 0.1).to(torch.uint8) * 255
+            frames = bar[:, None, None, :].expand(self.worlds, 3, 64, 64).contiguous()
+        return Observation(state=self._place.clone(), frames=frames)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyConfig(AgentConfig):
+    """Settings of the toy agent."""
+
+    rate: float = 1e-2
+    """Adam's step size."""
+
+
+class ToyPolicy(nn.Sequential):
+    """One layer from states to actions."""
+
+    def __init__(self, config: ToyConfig, state_size: int, action_size: int) -> None:
+        super().__init__(nn.Linear(state_size, action_size), nn.Tanh())
+
+
+class ToyAgent(Agent):
+    """A deterministic policy gradient through a critic of the reward."""
+
+    def __init__(self, config: ToyConfig, *, state_size, action_size, device, seed) -> None:
+        torch.manual_seed(seed)
+        self.config, self.state_size, self.action_size = config, state_size, action_size
+        self.policy = ToyPolicy(config, state_size, action_size).to(device)
+        inputs = state_size + action_size
+        self.critic = nn.Sequential(nn.Linear(inputs, 32), nn.ReLU(), nn.Linear(32, 1)).to(device)
+        weights = [*self.policy.parameters(), *self.critic.parameters()]
+        self.optimizer = torch.optim.SGD(weights, lr=config.rate)
+
+    @torch.no_grad()
+    def act(self, state: Tensor, noise: Tensor | None = None) -> Tensor:
+        action = self.policy(state)
+        return action if noise is None else (action + noise).clamp(-1.0, 1.0)
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        taken = self.critic(torch.cat([batch.state, batch.action], dim=1)).squeeze(1)
+        loss = F.mse_loss(taken, batch.reward)
+        proposed = self.critic(torch.cat([batch.state, self.policy(batch.state)], dim=1)).mean()
+        self.optimizer.zero_grad()
+        (loss - proposed).backward()
+        self.optimizer.step()
+        return {"critic/loss": loss.detach()}
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        yield from ((f"policy.{name}", t) for name, t in self.policy.state_dict().items())
+        yield from ((f"critic.{name}", t) for name, t in self.critic.state_dict().items())
+
+    def policy_tensors(self) -> dict[str, Tensor]:
+        return self.policy.state_dict()
+
+
+AGENTS.register("toy-agent")(AgentKind(config=ToyConfig, make=ToyAgent, policy=ToyPolicy))
+
+
+def toy_risk(positive_logits, unlabeled_logits, *, prior, slack=0.0, loss="logistic", even=False):
+    """Hinge losses of both batches."""
+    positive = F.relu(1.0 - positive_logits).mean()
+    negative = F.relu(1.0 + unlabeled_logits).mean()
+    value = positive + negative
+    never = torch.zeros((), dtype=torch.bool, device=value.device)
+    return Risk(value=value, objective=value, positive=positive, negative=negative, violated=never)
+
+
+RISKS.register("toy-risk")(RiskKind(function=toy_risk))
+
+PRIORS.register("toy-prior")(lambda value: FixedPrior(value=value))
+
+
+@NETWORKS.register("toy-network")
+class ToyNetwork(FrameNetwork):
+    """One linear layer on frames of a quarter of the size."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(config)
+        pixels = (config.height // 4) * (config.width // 4)
+        self.head = nn.Linear(config.frame_channels * pixels, 1)
+
+    def embed(self, frames: Tensor) -> Tensor:
+        return F.avg_pool2d(scaled(frames), 4).flatten(1)
+
+
+def read_npz(path: Path, *, images, held_out: float) -> Dataset:
+    """Episodes of equal length: frames (episodes, T + 1, 3, 64, 64) and rewards (episodes, T)."""
+    with np.load(path) as file:
+        frames, rewards = torch.from_numpy(file["frames"]), torch.from_numpy(file["rewards"])
+    splits = split_by_share(len(frames), held_out)
+    parts = zip(frames, rewards, splits, strict=True)
+    episodes = tuple(Episode(frames=f, rewards=r, split=s) for f, r, s in parts)
+    return Dataset(path=path, task=None, lossy=False, episodes=episodes)
+
+
+READERS.register("toy-reader")(Reader(matches=lambda path: path.suffix == ".npz", read=read_npz))
+
+
+class Done:
+    """A job that was done before anybody asked."""
+
+    def __init__(self, well: bool) -> None:
+        self.well = well
+
+    def running(self) -> bool:
+        return False
+
+    def ended(self) -> Result:
+        return "finished" if self.well else "stopped"
+
+    def last_words(self) -> str:
+        return ""
+
+    def stop(self) -> None:
+        pass
+
+    def wait(self) -> None:
+        pass
+
+
+@EXECUTORS.register("toy-executor")
+class Inline:
+    """Does a job in this process, before the next one is started."""
+
+    def __init__(self, *, device: str, at_once: int) -> None:
+        self.at_once = 1
+
+    def start(self, job: Job) -> Done:
+        return Done(job.run())

@@ -1,0 +1,133 @@
+"""A package outside pureward adds one of everything, and trains with it."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PLUGIN = Path(__file__).parent / "plugin"
+SMALL = shlex.split("""
+    --worlds 4 --env-steps 160 --warmup-steps 40 --updates-per-step 1 --batch 16
+    --replay.capacity 400 --replay.frame-stack 1 --reward.batch 4 --reward.memory 0
+    --log-every 40 --evaluate-every 80 --evaluate-episodes 2 --probe-every 80 --probe-frames 8
+    --checkpoint-every 80 --snapshot-every 80 --device cpu
+""")
+TOYS = shlex.split("""
+    --algorithm toy-agent --agent.rate 0.05 --method toy-method --prior toy-prior:0.3
+    --reward.network.kind toy-network
+""")
+DEMONSTRATIONS = """
+import numpy as np
+import torch
+from pureward import make
+from pureward.runs.collect import rollout
+
+episodes = rollout(make("toy-env", 10, "cpu", cameras=True), lambda state: -2.0 * state)
+frames = np.stack([episode.frames.numpy() for episode in episodes])
+np.savez("demos.npz", frames=frames, rewards=np.stack([e.rewards.numpy() for e in episodes]))
+"""
+PYTHON = """
+import pureward
+from pureward.distributed.fleet import train_all
+
+settings = {"reward.network.kind": "toy-network", "agent.rate": 0.05, "reward.batch": 4}
+settings |= {"replay.capacity": 400, "replay.frame_stack": 1, "reward.memory": 0}
+config = pureward.preset(
+    "toy-env", method="toy-method", demonstrations="demos.npz", out="runs/python", device="cpu",
+    algorithm="toy-agent", prior="toy-prior:0.3", worlds=4, env_steps=80, warmup_steps=40,
+    updates_per_step=1, batch=16, evaluate_episodes=2, **settings,
+)
+train_all([config], executor="toy-executor")
+assert pureward.load_reward("runs/python").spec.network.kind == "toy-network"
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder to work in; the plugin is installed as `pip` would leave it."""
+    site, work = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("work")
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
+    shutil.copy(PLUGIN / "pureward_toys.py", site)
+    info = site / f"pureward_toys-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    points = project["entry-points"]["pureward"].items()
+    lines = "\n".join(f"{name} = {module}" for name, module in points)
+    (info / "entry_points.txt").write_text(f"[pureward]\n{lines}\n")
+
+    def run(script: str) -> str:
+        paths = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=work,
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run, work
+
+
+def commands(*lines: list[str]) -> str:
+    """A script that calls the command line once a line; a process a call would take longer."""
+    return f"from pureward.cli import main\nfor words in {list(lines)!r}:\n    main(words)"
+
+
+def test_all_of_them_train_together(installed):
+    run, work = installed
+    run(DEMONSTRATIONS + PYTHON)
+    assert json.loads((work / "runs/python/status.json").read_text())["state"] == "finished"
+    train = [
+        "train",
+        "toy-env",
+        *TOYS,
+        *SMALL,
+        "--demonstrations",
+        "demos.npz",
+        "--out",
+        "runs/cli",
+    ]
+    on_two = ["runs/cli", "--episodes", "2", "--device", "cpu"]
+    printed = run(
+        commands(
+            train,
+            ["evaluate", *on_two],
+            ["probe", *on_two],
+            [*train, "--env-steps", "240", "--resume"],
+            ["show", "toy-env", "--steps", "3", "--worlds", "2", "--device", "cpu"],
+        )
+    )
+    assert "runs/cli at 160 env steps" in printed
+    assert "finished after 240 env steps" in printed
+    config = json.loads((work / "runs/cli/config.json").read_text())
+    assert config["agent"] == {"rate": 0.05}
+    assert config["reward"]["network"]["kind"] == "toy-network"
+    assert (work / "runs/cli/probe/evidence.png").exists()
+    assert (work / "show/toy-env.mp4").exists()
+
+
+def test_a_task_from_outside_is_listed_and_has_an_expert(installed):
+    run, _ = installed
+    small = ["--env-steps", "80", "--worlds", "4", "--replay.capacity", "400", "--batch", "16"]
+    expert = ["expert", "toy-task", "--out", "runs/task", *small]
+    printed = run(
+        commands(
+            ["tasks"],
+            ["config", "toy-task"],
+            [*expert, "--evaluate-episodes", "2", "--device", "cpu"],
+        )
+    )
+    assert "\ntoy-task " in printed
+    assert '\ntask = "toy-task"' in printed
+    assert "finished after 80 env steps" in printed
