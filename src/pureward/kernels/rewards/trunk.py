@@ -186,7 +186,7 @@ def last_map(network: ResidualCNN, frames: Tensor) -> Tensor:
         network: channels-last, of channels that `supports` accepts.
         frames: (batch, height, width, padded channels) bfloat16 in [0, 1].
     """
-    convolutions = [m for m in network.stages.modules() if isinstance(m, torch.nn.Conv2d)]
+    convolutions = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
     weights = [c.weight for c in convolutions]
     biases = [c.bias for c in convolutions if c.bias is not None]
     blocks = network.config.stage_blocks
