@@ -6,6 +6,7 @@ from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,10 @@ OUTSIDE = [*sorted((ROOT / "results").rglob("*.md")), ROOT / "datasets/README.md
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
 
 
 def blocks(page: Path, language: str = "python") -> list[str]:
@@ -59,7 +64,8 @@ def short_runs(monkeypatch, tmp_path):
 @pytest.fixture
 def same_registries():
     """What a page registers is unknown to other tests."""
-    before = [(registry, dict(registry)) for registry in (TASKS, ENVIRONMENTS)]
+    registries: tuple[Any, ...] = (TASKS, ENVIRONMENTS)
+    before = [(registry, dict(registry)) for registry in registries]
     yield
     for registry, rows in before:
         registry.clear()
@@ -120,14 +126,13 @@ def test_commands_on_a_page_have_only_options_that_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_options_named_in_the_text_exist(page):
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-    named = re.findall(r"`(--[a-z][\w.-]*)[^`]*`", text)
+    named = re.findall(r"`(--[a-z][\w.-]*)[^`]*`", prose(page))
     assert [one for one in named if not one.endswith(".") and one not in all_options()] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=name)
 def test_links_between_pages_lead_somewhere(page):
-    targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+    targets = re.findall(r"\]\(([^)#:]+)\)", prose(page))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert missing == []
 
@@ -140,7 +145,7 @@ def headings(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=name)
 def test_links_to_a_part_of_a_page_find_its_heading(page):
-    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", prose(page))
     named = [((page.parent / file) if file else page, part) for file, part in links]
     missing = [(file.name, part) for file, part in named if part not in headings(file)]
     assert missing == []
