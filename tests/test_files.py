@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files and folders, and reading of untrusted ones."""
 
 import errno
 import os
@@ -35,12 +35,12 @@ except OSError as error:
 """
 
 
-def test_tensors_that_the_disk_cannot_take_are_an_error_of_the_system(tmp_path):
-    # A process of its own: the limit holds for whatever file takes this one's output, too.
+def test_tensors_on_a_full_disk_raise_oserror(tmp_path):
+    # In another process, since the limit also applies to the file with the output of this one.
     command = [sys.executable, "-c", _TOO_LARGE, str(tmp_path / "weights")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert said.startswith(f"{errno.EFBIG} ")
-    assert "weights" in said
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output.startswith(f"{errno.EFBIG} ")
+    assert "weights" in output
     assert list(tmp_path.iterdir()) == []
 
 
@@ -52,7 +52,7 @@ def test_a_write_that_fails_names_its_file(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_two_may_write_one_file_at_a_time_and_neither_is_cut(tmp_path, monkeypatch):
+def test_two_processes_may_write_one_file_at_once(tmp_path, monkeypatch):
     path = tmp_path / "film"
     with whole_file(path) as one:
         one.write_text("first")
@@ -64,7 +64,7 @@ def test_two_may_write_one_file_at_a_time_and_neither_is_cut(tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_two_do_not_write_one_folder_at_a_time(tmp_path):
+def test_two_processes_cannot_write_one_folder_at_once(tmp_path):
     with whole_folder(tmp_path / "data") as one:
         (one / "file").write_text("first")
         with pytest.raises(InputError, match="another is writing"), whole_folder(tmp_path / "data"):
@@ -73,7 +73,7 @@ def test_two_do_not_write_one_folder_at_a_time(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_what_a_killed_process_left_does_not_become_part_of_a_folder(tmp_path):
+def test_leftovers_of_a_killed_process_do_not_get_into_a_folder(tmp_path):
     left = tmp_path / f"{PARTIAL}data"
     (left / "deep").mkdir(parents=True)
     (left / "half").write_text("half")
@@ -82,7 +82,7 @@ def test_what_a_killed_process_left_does_not_become_part_of_a_folder(tmp_path):
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["file"]
 
 
-def test_a_link_in_the_place_of_a_file_that_is_being_written_is_not_followed(tmp_path):
+def test_links_are_not_followed_when_writing(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     folder = tmp_path / "kept"
@@ -94,7 +94,7 @@ def test_a_link_in_the_place_of_a_file_that_is_being_written_is_not_followed(tmp
     assert read_object(folder / "status.json") == {"state": "running"}
 
 
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
+def test_only_regular_files_are_read(tmp_path):
     (tmp_path / "file").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     (tmp_path / "folder").mkdir()
@@ -112,7 +112,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
     assert read_file(tmp_path / "file") == b"{}"
 
 
-def test_a_file_larger_than_it_may_be_is_refused_unread(tmp_path):
+def test_a_file_above_the_size_limit_is_not_read(tmp_path):
     path = tmp_path / "config.json"
     with path.open("wb") as file:
         file.truncate(2**33)  # sparse: it takes no space
@@ -120,7 +120,7 @@ def test_a_file_larger_than_it_may_be_is_refused_unread(tmp_path):
         read_file(path)
 
 
-def test_numbers_that_json_has_not_are_not_written(tmp_path):
+def test_infinity_is_not_written_as_json(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         write_json(tmp_path / "status.json", {"return": float("inf")})
     assert list(tmp_path.iterdir()) == []
@@ -137,7 +137,7 @@ with whole_file(Path(sys.argv[1])) as partial:
 """
 
 
-def test_leftovers_of_a_killed_process_are_cleared_and_work_of_a_live_one_is_not(tmp_path):
+def test_leftovers_of_killed_processes_are_cleared_and_files_of_live_ones_stay(tmp_path):
     command = [sys.executable, "-c", _WRITES, str(tmp_path / "step-1.safetensors")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -33,21 +33,21 @@ def advance(clock: list[float], file, *, seconds: int, leave: bool = True) -> st
 
 @pytest.mark.parametrize("leave", [True, False])
 def test_a_log_gets_a_line_every_ten_seconds_and_one_at_the_end(clock, leave):
-    said = advance(clock, io.StringIO(), seconds=35, leave=leave)
-    lines = said.splitlines()
-    assert "\r" not in said
+    output = advance(clock, io.StringIO(), seconds=35, leave=leave)
+    lines = output.splitlines()
+    assert "\r" not in output
     assert [line.split("%|")[0] for line in lines] == [f"reach:  {n}" for n in (10, 20, 30, 35)]
     assert "return 34" in lines[-1]
 
 
-def test_a_short_piece_of_work_is_one_line_of_a_log(clock):
+def test_a_short_task_is_one_line_of_a_log(clock):
     assert advance(clock, io.StringIO(), seconds=3).count("\n") == 1
 
 
-def test_a_terminal_gets_a_bar_that_moves(clock):
-    said = advance(clock, Terminal(), seconds=35)
-    assert said.count("\r") >= 35
-    assert said.count("\n") == 1
+def test_a_terminal_gets_a_bar(clock):
+    output = advance(clock, Terminal(), seconds=35)
+    assert output.count("\r") >= 35
+    assert output.count("\n") == 1
 
 
 def test_a_range_is_counted_in_lines_too(clock):
@@ -58,7 +58,7 @@ def test_a_range_is_counted_in_lines_too(clock):
     assert file.getvalue().splitlines()[-1].startswith("100%|")
 
 
-def test_what_is_written_beside_bars_does_not_touch_the_lines(clock, capsys):
+def test_write_does_not_disturb_the_lines(clock, capsys):
     with Progress(total=5) as bar:
         bar.update()
         Progress.write("warning: look")
@@ -68,7 +68,7 @@ def test_what_is_written_beside_bars_does_not_touch_the_lines(clock, capsys):
     assert "\r" not in written.err
 
 
-def test_no_module_makes_bars_of_its_own():
+def test_no_other_module_imports_tqdm():
     root = Path(pureward.__file__).parent
     users = [path.name for path in root.rglob("*.py") if "import tqdm" in path.read_text()]
     assert users == ["progress.py"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and folders that appear whole or not at all, and reading that trusts no file.
+"""Atomic writing of files and folders, and reading of untrusted files.
 
-Every file of a run is opened by `open_regular`: a link, a FIFO or a device in its place is refused.
+Every file of a run is opened by `open_regular`, which refuses links, FIFOs and devices.
 """
 
 import errno
@@ -22,26 +22,26 @@ from torch import Tensor
 
 from pureward.errors import InputError, InUseError
 
-#: Names of unfinished work begin like this; `clear_leftovers` deletes what a killed process left.
+#: Prefix of unfinished files and folders; `clear_leftovers` deletes those of killed processes.
 PARTIAL = ".partial-"
 _OLD = f"{PARTIAL}old-"
-#: Largest JSON file that is read, in bytes; ours have a few thousand.
+#: Size limit of JSON files, in bytes; ours have a few thousand.
 JSON_BYTES = 2**22
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
-    """Open a regular file without following a link or waiting; an `opener` for `open`.
+    """Open a regular file without following links or blocking; an `opener` for `open`.
 
     Returns:
-        A descriptor.
+        A file descriptor.
 
     Raises:
-        InputError: if a link, a FIFO, a device, a socket or a folder is in its place.
+        InputError: if it is a link, a FIFO, a device, a socket or a folder.
     """
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        # ELOOP: a link. ENXIO: a socket, or a FIFO that nobody reads.
+        # ELOOP: a link. ENXIO: a socket, or a FIFO without a reader.
         if error.errno not in (errno.ELOOP, errno.ENXIO):
             raise
         raise _not_regular(path) from error
@@ -76,17 +76,17 @@ def read_file(path: Path, most: int = JSON_BYTES) -> bytes:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name on the path's disk, which becomes the path if the block ends well."""
+    """Yield a temporary path, which is renamed to `path` if the block does not raise."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two processes may write it at once, each its own; the last one's stays. In a folder, since a
-    # writer may put files of its own beside the one it was given.
+    # Processes may write at once, each to its own; the last one wins. A folder, since a writer may
+    # create more files beside the one it was given.
     folder = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     claim = _claim(folder)
     try:
         yield folder / path.name
         _publish(folder / path.name, path)
     except OSError as error:
-        if error.filename is None:  # a write does not know the name of its file
+        if error.filename is None:  # errors of write() do not name the file
             error.filename = str(path)
         raise
     finally:
@@ -96,11 +96,11 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
-    """A temporary folder beside the path, which becomes the path if the block ends well.
+    """Yield a temporary folder, which is renamed to `path` if the block does not raise.
 
     Args:
         path: of the folder.
-        again: whether it may be there already, and then stays until the new one is written.
+        again: whether it may exist already; then it stays until the new one is complete.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{PARTIAL}{path.name}")
@@ -110,9 +110,9 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
         for file in partial.iterdir():
             _flush(file)
         _flush(partial)
-        with _makes_way(path) if again else nullcontext():
+        with _replaced(path) if again else nullcontext():
             _publish(partial, path)
-    except BaseException:  # once published, a folder of that name is another process's
+    except BaseException:  # after publishing, such a folder belongs to another process
         _delete(partial)
         raise
     finally:
@@ -139,9 +139,9 @@ def is_held(path: Path) -> bool:
 
 
 def take_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Whether no other process has the lock of an open file or folder, which is ours then.
+    """Lock an open file or folder; return False if another process has the lock.
 
-    The kernel lets go of it with the descriptor. A file system without locks is an OSError.
+    Closing the descriptor unlocks it. Raises OSError on a file system without locks.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
@@ -152,9 +152,9 @@ def take_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def _claim(partial: Path) -> int:
-    """Make a folder of this process alone, empty of what one that was killed has left in it.
+    """Make an empty folder that this process has locked, and return its descriptor.
 
-    Returns a descriptor to close in the end; the kernel closes it for a process that is killed.
+    Closing the descriptor unlocks it; the kernel does so if the process is killed.
     """
     if not partial.is_dir() or partial.is_symlink():
         partial.unlink(missing_ok=True)
@@ -176,8 +176,8 @@ def _claim(partial: Path) -> int:
 
 
 @contextmanager
-def _makes_way(path: Path) -> Iterator[None]:
-    """Moves a folder aside, since nothing can replace one that is not empty, then deletes it."""
+def _replaced(path: Path) -> Iterator[None]:
+    """Move a folder aside, since a rename cannot replace one that is not empty; then delete it."""
     old = path.with_name(f"{_OLD}{path.name}")
     _delete(old)
     if path.exists():
@@ -187,18 +187,18 @@ def _makes_way(path: Path) -> Iterator[None]:
 
 
 def delete_whole(folder: Path) -> None:
-    """Delete a folder so that a kill leaves all of it, or only unfinished work by its name."""
-    going = folder.with_name(f"{PARTIAL}deleted-{folder.name}")
-    _delete(going)
-    os.replace(folder, going)
-    _delete(going)
+    """Delete a folder so that a kill leaves all of it, or only a partial folder to clear."""
+    renamed = folder.with_name(f"{PARTIAL}deleted-{folder.name}")
+    _delete(renamed)
+    os.replace(folder, renamed)
+    _delete(renamed)
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Delete the unfinished work that killed processes left in a folder.
+    """Delete the partial files that killed processes left in a folder.
 
-    What a live process is writing stays. A folder that was moved aside for a new one that never
-    came gets its name back.
+    Files of live processes stay. A folder that was moved aside gets its name back if the new one
+    was never published.
     """
     for path in sorted(folder.glob(f"{PARTIAL}*")):
         kept = path.with_name(path.name.removeprefix(_OLD))
@@ -211,7 +211,7 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def _delete(path: Path) -> None:
-    """Delete a file, a link itself, or a folder with all that is in it."""
+    """Delete a file, a link (not its target), or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -221,42 +221,42 @@ def _delete(path: Path) -> None:
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:
-    """Write tensors of any device as safetensors; a full disk is an OSError, as elsewhere."""
+    """Write tensors of any device as safetensors; a full disk raises OSError."""
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         save_file(kept, path, metadata=metadata)
     except SafetensorError as error:
-        raise _refused_by_system(path, str(error)) from error
+        raise _system_error(path, str(error)) from error
 
 
 @contextmanager
 def open_tensors(path: Path) -> Iterator[Any]:
-    """A safetensors file to read from, as `safe_open` gives it, if it is a regular file."""
+    """Open a safetensors file with `safe_open` if it is a regular file."""
     os.close(open_regular(path))
     with safe_open(path, framework="pt") as file:
         yield file
 
 
 def shapes_in(file: Any) -> dict[str, tuple[int, ...]]:
-    """Shapes of the tensors in an open safetensors file, from its header alone."""
+    """Return the shapes of the tensors in an open safetensors file, from its header."""
     return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
-def _refused_by_system(path: Path, told: str) -> OSError:
-    """The error of the system that safetensors tells in words."""
-    number = re.search(r"\(os error (\d+)\)", told)
+def _system_error(path: Path, message: str) -> OSError:
+    """The OSError in the text of an error of safetensors."""
+    number = re.search(r"\(os error (\d+)\)", message)
     if number is None:
-        return OSError(f"{path} cannot be written ({told})")
+        return OSError(f"{path} cannot be written ({message})")
     code = int(number[1])
     return OSError(code, os.strerror(code), str(path))
 
 
 def read_object(path: Path, absent: tuple[type[OSError], ...] = (OSError,)) -> dict[str, Any]:
-    """The JSON object in a file; empty where it is absent or damaged.
+    """Return the JSON object in a file; {} if it is absent or damaged.
 
     Args:
         path: of the file.
-        absent: errors of the system that mean that nobody wrote it; others are raised.
+        absent: errors that mean that the file does not exist; others are raised.
     """
     try:
         value = json.loads(read_file(path))
@@ -266,14 +266,14 @@ def read_object(path: Path, absent: tuple[type[OSError], ...] = (OSError,)) -> d
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, whose numbers must be finite."""
+    """Write a value as indented JSON; its numbers must be finite."""
     text = json.dumps(value, indent=1, allow_nan=False) + "\n"
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def _publish(partial: Path, path: Path) -> None:
-    """Give finished work its name, so that it is found after a power cut too."""
+    """Rename a finished file or folder, flushed to disk so that it survives a power cut."""
     _flush(partial)
     os.replace(partial, path)
     _flush(path.parent)

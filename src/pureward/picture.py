@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames made for people: contact sheets, mosaics, videos. Files appear whole or not at all."""
+"""Images and videos of frames: contact sheets, mosaics, H.264. Files are written atomically."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,12 +15,12 @@ from torch import Tensor
 from pureward.errors import InputError
 from pureward.files import whole_file
 
-if TYPE_CHECKING:  # half a second, which only those who plot should pay
+if TYPE_CHECKING:  # its import takes half a second
     from matplotlib.figure import Figure
 
 _BORDER = 2  # pixels between the images of a sheet
 _CAPTION = 14  # pixels of a line of text
-# What a file says of itself: no date, so that the same figure is the same file.
+# Metadata of each kind: no date, so that the same figure gives the same file.
 _FIGURE_KINDS = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _DOTS_PER_INCH = 130
 _INK, _PAPER = (30, 30, 30), (255, 255, 255)
@@ -29,7 +29,7 @@ _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 def contact_sheet(
     images: np.ndarray, rows: list[str], columns: list[str], *, scale: int = 2
 ) -> Image.Image:
-    """A table of images (row, column, height, width, 3) with a caption to each row and column."""
+    """Return a table of images (row, column, height, width, 3) with captions."""
     images = _enlarged(images, scale)
     height, width = images.shape[2:4]
     margin = max((len(row) for row in rows), default=0) * 7 + 8
@@ -50,17 +50,17 @@ def contact_sheet(
 
 
 def first_camera(frames: Tensor) -> np.ndarray:
-    """Images (count, height, width, 3) of frames (count, 3·cameras, height, width)."""
+    """Return images (count, height, width, 3) of frames (count, 3·cameras, height, width)."""
     return frames[:, :3].permute(0, 2, 3, 1).cpu().numpy()
 
 
 def cameras(frames: Tensor) -> list[np.ndarray]:
-    """Images (count, height, width, 3) of each camera of frames (count, 3·cameras, h, w)."""
+    """Return images (count, h, w, 3) of each camera of frames (count, 3·cameras, h, w)."""
     return [first_camera(frames[:, start:]) for start in range(0, frames.shape[1], 3)]
 
 
 def mosaic(images: np.ndarray, *, scale: int = 2) -> np.ndarray:
-    """Images (count, height, width, 3) side by side in a near-square grid, as one image."""
+    """Return images (count, height, width, 3) as one image, in a near-square grid."""
     count, height, width = images.shape[:3]
     columns = int(np.ceil(np.sqrt(count)))
     rows = -(-count // columns)
@@ -90,7 +90,7 @@ def save_figure(figure: "Figure", path: Path) -> None:
 
 @contextmanager
 def video(path: Path, frames_per_second: float) -> Iterator[Callable[[np.ndarray], None]]:
-    """Gives a function that adds an RGB image (height, width, 3) of even size to an H.264 file."""
+    """Yield a function that adds RGB images (height, width, 3) of even size to an H.264 file."""
     with whole_file(path) as partial, av.open(str(partial), mode="w", format="mp4") as container:
         rate = Fraction(frames_per_second).limit_denominator(1000)
         stream = container.add_stream("libx264", rate=rate)
@@ -108,5 +108,5 @@ def video(path: Path, frames_per_second: float) -> Iterator[Callable[[np.ndarray
 
 
 def _enlarged(images: np.ndarray, scale: int) -> np.ndarray:
-    """Every pixel `scale` times as high and wide; the last three axes are (h, w, 3)."""
+    """Repeat every pixel `scale` times; the last three axes are (h, w, 3)."""
     return images.repeat(scale, axis=-3).repeat(scale, axis=-2)

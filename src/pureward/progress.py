@@ -11,15 +11,15 @@ _LINE_EVERY = 10.0  # seconds
 
 
 class Progress(tqdm):
-    """tqdm's bar on a terminal; elsewhere a line every ten seconds and one at the end."""
+    """A tqdm bar on a terminal; otherwise a line every ten seconds and one at the end."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        """Take what tqdm takes."""
+        """Take the arguments of tqdm."""
         file = settings.get("file") or sys.stderr
         self._in_lines = not file.isatty()
         self._line_at: float | None = None
         if self._in_lines:
-            settings["miniters"] = 0  # tqdm looks at the clock at every update
+            settings["miniters"] = 0  # tqdm checks the time at every update
         super().__init__(*args, **settings)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> bool:
@@ -27,7 +27,7 @@ class Progress(tqdm):
         if not self._in_lines:
             return bool(super().display(msg, pos))
         now = monotonic()
-        if self._line_at is None:  # the bar has only been made
+        if self._line_at is None:  # the first call, by the constructor
             self._line_at = now
         elif now - self._line_at >= _LINE_EVERY:
             self._line_at = now
@@ -35,7 +35,7 @@ class Progress(tqdm):
         return True
 
     def clear(self, nolock: bool = False) -> None:
-        """Take the bar off the terminal for a while; lines in a log stay."""
+        """Hide the bar on a terminal; lines in a log stay."""
         if not self._in_lines:
             super().clear(nolock)
 

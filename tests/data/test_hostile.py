@@ -1,4 +1,4 @@
-"""Datasets made to harm: files that reach outside themselves or declare what they do not hold."""
+"""Malicious datasets: files that refer to other files or declare more than they hold."""
 
 import json
 import os
@@ -27,7 +27,7 @@ SECRET = b"a secret of 24 bytes ..."
 
 @pytest.fixture
 def folder(tmp_path):
-    """A good dataset with frames, beside a file that it must not read."""
+    """A valid dataset with frames, beside a file that must not be read."""
     (tmp_path / "secret").write_bytes(SECRET)
     frames = torch.randint(256, (STEPS + 1, 3, 64, 64)).to(torch.uint8)
     episode = Episode(
@@ -84,7 +84,7 @@ def _half_written(file, folder):
 
 
 def _compressed(file, name, shape, chunks):
-    """Zeros through two passes of deflate, without making the zeros here."""
+    """Zeros through two passes of deflate, without allocating them."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunks)
     properties.set_deflate(9)
@@ -124,7 +124,7 @@ def _complex(file, folder):
     file["episode_1/rewards"] = np.arange(STEPS) * 1j
 
 
-SPOILS = {
+ATTACKS = {
     "external storage": (_external_storage, "episode_0/rewards must .* it is external storage"),
     "external link": (_external_link, "episode_0/rewards must be stored in the file .* link"),
     "virtual dataset": (_virtual, "episode_0/rewards must be stored .* a virtual dataset"),
@@ -140,18 +140,18 @@ SPOILS = {
 }
 
 
-@pytest.mark.parametrize("name", SPOILS)
-def test_a_hostile_file_is_refused_in_a_sentence(name, folder):
-    spoil, sentence = SPOILS[name]
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_malicious_file_is_refused(name, folder):
+    attack, sentence = ATTACKS[name]
     assert len(read_dataset(folder.parent).episodes) == 2
     with h5py.File(folder / "main_data.hdf5", "a") as file:
-        spoil(file, folder)
+        attack(file, folder)
     with pytest.raises(InputError, match=f"main_data.hdf5.*{sentence}"):
         read_dataset(folder.parent)
 
 
-def test_a_small_file_of_a_large_dataset_is_refused_before_memory_is_taken(folder):
-    """A Minari dataset of 1.6 GB in a few kilobytes, as its own writer would never make it."""
+def test_a_small_file_that_declares_a_large_dataset_is_refused(folder):
+    """A few kilobytes that declare a Minari dataset of 1.6 GB."""
     with h5py.File(folder / "main_data.hdf5", "a") as file:
         _never_written(file, folder)
     assert (folder / "main_data.hdf5").stat().st_size < 1e6
@@ -160,7 +160,7 @@ def test_a_small_file_of_a_large_dataset_is_refused_before_memory_is_taken(folde
 
 
 @pytest.mark.parametrize("file", ["metadata.json", "main_data.hdf5"])
-def test_a_link_out_of_the_dataset_s_folder_is_refused(file, folder):
+def test_a_link_out_of_the_folder_is_refused(file, folder):
     outside = folder.parents[1] / "outside"
     (folder / file).rename(outside)
     (folder / file).symlink_to(outside)
@@ -168,7 +168,7 @@ def test_a_link_out_of_the_dataset_s_folder_is_refused(file, folder):
         read_dataset(folder.parent)
 
 
-def test_a_link_inside_the_dataset_s_folder_will_do(folder):
+def test_a_link_inside_the_folder_is_followed(folder):
     folder.rename(folder.parent / "v0")
     folder.symlink_to("v0")
     assert len(read_dataset(folder.parent).episodes) == 2
@@ -202,7 +202,7 @@ def _announce(folder, **changes):
         ),
     ],
 )
-def test_metadata_that_announces_something_else_is_refused(changes, sentence, folder):
+def test_metadata_that_contradicts_the_file_is_refused(changes, sentence, folder):
     _announce(folder, **changes)
     with pytest.raises(InputError, match=sentence):
         read_dataset(folder.parent)
@@ -215,7 +215,7 @@ def test_a_dataset_larger_than_the_free_memory_is_refused(folder, monkeypatch):
 
 
 def test_black_frames_compress_well_and_are_read(tmp_path):
-    """Nothing compresses better than constant columns; the bound on it must let them pass."""
+    """The limit of the compression ratio must admit constant columns."""
     steps = 1000
     episode = Episode(
         rewards=torch.zeros(steps),
@@ -232,7 +232,7 @@ def test_black_frames_compress_well_and_are_read(tmp_path):
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_jpeg_images_larger_than_announced_are_refused(nested, tmp_path):
-    """Minari would make room for every image of an episode at the size of the first."""
+    """Minari would allocate every image of an episode at the size of the first."""
     image = spaces.Box(0, 255, (64, 64, 3), np.uint8)
     space = spaces.Dict({"parts": spaces.Tuple((image,)), "view": image}) if nested else image
     large = np.zeros((4, 2000, 2000, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""Bytes of a replay: counted as they are claimed, refused where they do not fit."""
+"""Bytes of a replay: as allocated, and refused if they do not fit."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ WALKER = Layout(
 )
 
 
-def test_bytes_are_those_claimed():
+def test_bytes_are_those_allocated():
     replay = Replay(
         ReplayConfig(capacity=640),
         worlds=8,
@@ -27,14 +27,14 @@ def test_bytes_are_those_claimed():
         action_size=2,
         frame_shape=(3, 8, 8),
     )
-    claimed = sum(table.nbytes for table in replay._tables.held(640).values())
+    allocated = sum(table.nbytes for table in replay._tables.in_use(640).values())
     counters = replay._tables.episode.nbytes + replay._tables.rows.nbytes
-    assert replay.layout.bytes == claimed - counters
+    assert replay.layout.bytes == allocated - counters
 
 
-def test_a_million_walker_steps_are_the_frames():
+def test_a_million_walker_steps_are_mostly_frames():
     assert WALKER.steps == 1_000_000
-    assert 12.28e9 < WALKER.frames_bytes < 12.31e9, "states and frames are kept once"
+    assert 12.28e9 < WALKER.frames_bytes < 12.31e9, "states and frames are stored once"
     assert WALKER.numbers_bytes < 0.14e9
 
 
@@ -48,22 +48,22 @@ def test_the_largest_capacity_fits_and_one_row_more_does_not(free):
         assert replace(WALKER, rows=steps // 16 + 1).bytes > free
 
 
-def test_a_ring_that_does_not_fit_is_refused_with_one_that_does():
+def test_a_ring_that_does_not_fit_is_refused_with_a_capacity_that_does():
     steps = WALKER.largest(5 * 10**9)
     with pytest.raises(InputError, match=rf"needs 12.43 GB .* capacity={steps} fits, or .*'host'"):
         WALKER.check_fits(5 * 10**9, "cuda:0")
     WALKER.check_fits(WALKER.bytes, "cuda:0")
     with pytest.raises(InputError) as refusal:
         WALKER.check_fits(5 * 10**9, HOST)
-    assert "storage" not in str(refusal.value), "the frames would be there already"
+    assert "storage" not in str(refusal.value), "the frames are there already"
 
 
-def test_where_not_one_step_of_every_world_fits_no_capacity_is_named():
+def test_no_capacity_is_named_if_none_fits():
     with pytest.raises(InputError, match="1.00 kB to spare; use fewer worlds, or .*'host'"):
         WALKER.check_fits(1000, "cuda:0")
 
 
-def test_a_replay_asks_for_the_memory_that_is_free(monkeypatch):
+def test_a_replay_checks_the_free_memory(monkeypatch):
     monkeypatch.setattr("pureward.data.replay.replay.claimable_bytes", lambda device: 10_000)
     sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
     with pytest.raises(InputError, match="1,000,000 steps .* host memory has 10.00 kB"):
@@ -71,7 +71,7 @@ def test_a_replay_asks_for_the_memory_that_is_free(monkeypatch):
     Replay(ReplayConfig(capacity=100), **sizes)
 
 
-def test_the_line_for_the_log_says_steps_and_bytes():
+def test_the_line_for_the_log_has_steps_and_bytes():
     sizes = {"worlds": 2, "horizon": 100, "state_size": 4, "action_size": 1}
     assert Replay(ReplayConfig(capacity=2000), **sizes).describe() == (
         "replay of 2,000 steps (1,000 rows × 2 worlds) on cpu: 64.79 kB, no frames"
@@ -89,6 +89,6 @@ def test_free_memory_is_read_from_the_machine_and_its_container(tmp_path: Path):
     (tmp_path / "memory.max").write_text("100\n")
     assert layouts._group_free(tmp_path) == 60
     (tmp_path / "memory.stat").write_text("anon 9\nfile 31\ninactive_file 30\nactive_file 1\n")
-    assert layouts._group_free(tmp_path) == 90, "files that were read can be let go of"
+    assert layouts._group_free(tmp_path) == 90, "page cache can be reclaimed"
     known = claimable_bytes(torch.device("cpu"))
     assert known is None or known > 0

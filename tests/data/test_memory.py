@@ -1,4 +1,4 @@
-"""The memory of the agent's whole experience: every frame offered is kept alike."""
+"""The frame memory keeps every frame with the same probability."""
 
 import torch
 from hypothesis import given, settings
@@ -8,7 +8,7 @@ from pureward.data.replay.memory import FrameMemory
 
 
 def numbered(first: int, count: int) -> torch.Tensor:
-    """Frames that carry their own number, in base 256 over three channels."""
+    """Frames that hold their own number, in base 256 over three channels."""
     numbers = torch.arange(first, first + count)
     digits = torch.stack([numbers // 65536, numbers // 256 % 256, numbers % 256], dim=1)
     return digits.to(torch.uint8)[:, :, None, None]
@@ -28,7 +28,7 @@ def filled(size: int, steps: int, each: int, seed: int = 0) -> FrameMemory:
 
 @settings(max_examples=30, deadline=None)
 @given(size=st.integers(4, 40), steps=st.integers(1, 60), each=st.integers(1, 4))
-def test_it_holds_frames_that_were_offered_each_at_most_once(size, steps, each):
+def test_each_added_frame_is_stored_at_most_once(size, steps, each):
     found = kept(filled(size, steps, each))[: steps * each]
     assert found.unique().numel() == found.numel()
     assert found.max() < steps * each
@@ -36,7 +36,7 @@ def test_it_holds_frames_that_were_offered_each_at_most_once(size, steps, each):
         assert found.tolist() == list(range(steps * each))
 
 
-def test_early_and_late_frames_are_kept_alike():
+def test_early_and_late_frames_are_kept_with_equal_probability():
     size, steps, each = 50, 200, 5
     found = torch.cat([kept(filled(size, steps, each, seed)) for seed in range(40)])
     # 2000 frames over ten tenths of the stream: 200 expected of each, deviation 13.
@@ -44,7 +44,7 @@ def test_early_and_late_frames_are_kept_alike():
     assert (counts - 200).abs().max() < 55
 
 
-def test_samples_come_from_what_is_there():
+def test_samples_come_from_the_stored_frames():
     memory, rng = filled(30, 2, 5), torch.Generator().manual_seed(1)
-    drawn = memory.sample(500, rng)[:, 2, 0, 0]
-    assert drawn.unique().tolist() == list(range(10))
+    sampled = memory.sample(500, rng)[:, 2, 0, 0]
+    assert sampled.unique().tolist() == list(range(10))

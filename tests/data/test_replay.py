@@ -13,12 +13,12 @@ from pureward.errors import InputError
 from pureward.types import Observation, Step
 
 GAMMA = 0.9
-GOES_ON, TIME_LIMIT, TERMINAL = 0, 1, 2
+CONTINUES, TIME_LIMIT, TERMINAL = 0, 1, 2
 
 
 @dataclass
 class Episode:
-    """One world's episode as lists; there is one more thing seen than done."""
+    """One world's episode as lists; there is one more observation than steps."""
 
     seen: list[int]
     """A number that names each observation: its state, and the bytes of its frame."""
@@ -27,7 +27,7 @@ class Episode:
 
 
 class Naive:
-    """What a replay must hand out, by slow and obvious means."""
+    """A slow and simple replay to compare with."""
 
     def __init__(self, worlds: int):
         self.names = iter(range(1, 10**6))
@@ -43,7 +43,7 @@ class Naive:
             episode.rows.append(self.rows)
             episode.seen.append(next(self.names))
             arrived.append(episode.seen[-1])
-            if end != GOES_ON:
+            if end != CONTINUES:
                 episode.terminated = end == TERMINAL
                 world.append(Episode([next(self.names)]))
             after.append(world[-1].seen[-1])
@@ -51,7 +51,7 @@ class Naive:
         return before, arrived, after
 
     def windows(self, replay: Replay) -> dict[tuple[int, int], dict[str, object]]:
-        """Every window a replay may hand out, by row and world."""
+        """Every window that a replay may sample, by row and world."""
         layout, config = replay.layout, replay.config
         oldest = max(0, self.rows - layout.rows)
         if oldest:
@@ -168,7 +168,7 @@ def histories(draw):
         "stack": stack,
         "width": draw(st.sampled_from([3, 4])),  # bytes that do and do not divide by eight
     }
-    kinds = st.sampled_from([GOES_ON, GOES_ON, GOES_ON, TIME_LIMIT, TERMINAL])
+    kinds = st.sampled_from([CONTINUES, CONTINUES, CONTINUES, TIME_LIMIT, TERMINAL])
     ends = st.lists(kinds, min_size=worlds, max_size=worlds)
     return shape, draw(st.lists(ends, min_size=1, max_size=18))
 
@@ -191,8 +191,8 @@ def test_windows_are_those_of_a_naive_buffer(history):
     horizon=st.integers(1, 5),
     phases=st.lists(st.integers(0, 4), min_size=3, max_size=3),
 )
-def test_time_limits_never_outrun_the_shelf(rows, horizon, phases):
-    """With episodes as long as the horizon, every row that is kept can be drawn."""
+def test_the_shelf_is_large_enough_for_time_limits(rows, horizon, phases):
+    """With episodes as long as the horizon, every stored row can be sampled."""
     replay, naive = make(worlds=3, rows=rows, horizon=horizon), Naive(3)
     for i in range(25):
         feed(replay, naive, [TIME_LIMIT if (i + p + 1) % horizon == 0 else 0 for p in phases])
@@ -201,11 +201,11 @@ def test_time_limits_never_outrun_the_shelf(rows, horizon, phases):
     check(replay, naive, torch.Generator().manual_seed(1))
 
 
-def test_steps_are_drawn_with_equal_probability():
+def test_steps_are_sampled_with_equal_probability():
     replay, naive = make(worlds=2, rows=4, horizon=50), Naive(2)
     for _ in range(7):
-        # World 1 ends at every step and outruns its shelf of three episodes.
-        feed(replay, naive, [GOES_ON, TIME_LIMIT])
+        # World 1 ends at every step, so its shelf of three episodes is too small.
+        feed(replay, naive, [CONTINUES, TIME_LIMIT])
     allowed = naive.windows(replay)
     assert len(allowed) == 4 + 2, "of world 1 two ended episodes and an empty one"
     draws = 60_000
@@ -217,28 +217,28 @@ def test_steps_are_drawn_with_equal_probability():
     assert ((counts - draws / 6).abs() < 5 * spread).all()
 
 
-def test_the_first_frame_stands_in_for_those_before_an_episode():
+def test_the_first_frame_of_an_episode_is_repeated():
     replay, naive = make(worlds=1, rows=4, stack=3, n_step=2), Naive(1)
-    feed(replay, naive, [GOES_ON])
+    feed(replay, naive, [CONTINUES])
     assert names_of(replay.arrival_frames(replay.newest_steps())) == [[1, 1, 2]]
     feed(replay, naive, [TIME_LIMIT])
     assert names_of(replay.arrival_frames(replay.newest_steps())) == [[1, 2, 3]]
-    feed(replay, naive, [GOES_ON])
+    feed(replay, naive, [CONTINUES])
     assert names_of(replay.arrival_frames(replay.newest_steps())) == [[4, 4, 5]]
 
 
 def test_unlabeled_frames_are_arrivals_of_every_step():
     replay, naive = make(worlds=2, rows=3, stack=1), Naive(2)
     for _ in range(4):
-        feed(replay, naive, [GOES_ON, TIME_LIMIT])
+        feed(replay, naive, [CONTINUES, TIME_LIMIT])
     frames = replay.sample_frames(300, torch.Generator().manual_seed(0))
     arrivals = {tuple(w["frames"][0]) for w in naive.windows(replay).values()}
     assert {tuple(names) for names in names_of(frames)} == arrivals
 
 
-def test_an_n_step_return_counts_what_the_mask_shows():
+def test_an_n_step_return_sums_the_masked_steps():
     replay, naive = make(worlds=1, rows=4, n_step=3), Naive(1)
-    feed(replay, naive, [GOES_ON])
+    feed(replay, naive, [CONTINUES])
     feed(replay, naive, [TERMINAL])
     drawn = replay.sample(50, torch.Generator().manual_seed(0))
     rewards = torch.tensor([[1.0, 2.0, float("nan")]]).expand(50, 3)
@@ -249,10 +249,10 @@ def test_an_n_step_return_counts_what_the_mask_shows():
     assert (drawn.discount == 0).all()
 
 
-def test_a_batch_is_cut_into_equal_ones():
+def test_a_batch_is_split_into_equal_parts():
     replay, naive = make(), Naive(2)
     for _ in range(4):
-        feed(replay, naive, [GOES_ON, TIME_LIMIT])
+        feed(replay, naive, [CONTINUES, TIME_LIMIT])
     whole = replay.sample(12, torch.Generator().manual_seed(0))
     parts = whole.chunk(3)
     assert [len(part.state) for part in parts] == [4, 4, 4]
@@ -261,19 +261,19 @@ def test_a_batch_is_cut_into_equal_ones():
     assert torch.equal(returns, whole.n_step_return(whole.task_reward))
 
 
-def test_the_host_counts_along():
+def test_steps_are_counted_on_the_host():
     replay, naive = make(worlds=2, rows=3), Naive(2)
     assert len(replay) == replay.steps_added == 0
     for i in range(1, 6):
-        feed(replay, naive, [GOES_ON, GOES_ON])
+        feed(replay, naive, [CONTINUES, CONTINUES])
         assert replay.steps_added == 2 * i
         assert len(replay) == 2 * min(i, 3)
 
 
 @pytest.mark.parametrize("rows_fed", [2, 9])
-def test_a_saved_replay_goes_on_as_if_never_stopped(rows_fed):
+def test_a_restored_replay_continues_as_if_never_stopped(rows_fed):
     replay, naive = make(), Naive(2)
-    script = [[GOES_ON, GOES_ON], [TIME_LIMIT, GOES_ON], [GOES_ON, TERMINAL]] * 5
+    script = [[CONTINUES, CONTINUES], [TIME_LIMIT, CONTINUES], [CONTINUES, TERMINAL]] * 5
     for ends in script[:rows_fed]:
         feed(replay, naive, ends)
     saved = {name: table.clone() for name, table in replay.state_dict().items()}
@@ -289,16 +289,16 @@ def test_a_saved_replay_goes_on_as_if_never_stopped(rows_fed):
     check(fresh, naive, two)
 
 
-def test_a_young_replay_is_saved_without_its_empty_rows():
+def test_empty_rows_are_not_saved():
     replay, naive = make(rows=1000, horizon=500), Naive(2)
-    feed(replay, naive, [GOES_ON, GOES_ON])
+    feed(replay, naive, [CONTINUES, CONTINUES])
     assert replay.state_dict()["action"].shape == (2, 1)
 
 
 def test_a_saved_replay_of_another_shape_is_refused():
     replay, naive = make(rows=5), Naive(2)
     for _ in range(8):
-        feed(replay, naive, [GOES_ON, GOES_ON])
+        feed(replay, naive, [CONTINUES, CONTINUES])
     with pytest.raises(InputError, match="saved replay's 'state' must have shape"):
         make(rows=6).load_state_dict(replay.state_dict())
 
@@ -312,7 +312,7 @@ def test_a_saved_replay_of_another_shape_is_refused():
         ({"storage": "tape"}, "unknown storage 'tape'; choose from 'device', 'host'"),
     ],
 )
-def test_bad_settings_are_answered_in_a_sentence(settings, sentence):
+def test_bad_settings_are_refused(settings, sentence):
     with pytest.raises(InputError, match=sentence):
         ReplayConfig(**settings)
 
@@ -342,12 +342,12 @@ def test_wrong_shapes_and_missing_frames_are_refused():
     assert len(replay) == 0
 
 
-def test_a_replay_without_frames_has_none_to_give():
+def test_a_replay_without_frames_cannot_return_any():
     replay = Replay(ReplayConfig(capacity=9), worlds=1, horizon=3, state_size=2, action_size=1)
-    with pytest.raises(InputError, match="keeps no frames"):
+    with pytest.raises(InputError, match="stores no frames"):
         replay.arrival_frames(torch.zeros(1, dtype=torch.int64))
 
 
-def test_an_empty_replay_has_nothing_to_draw():
-    with pytest.raises(InputError, match="an empty replay has nothing to draw"):
+def test_an_empty_replay_cannot_be_sampled():
+    with pytest.raises(InputError, match="an empty replay cannot be sampled"):
         make().sample(1, torch.Generator())

@@ -1,4 +1,4 @@
-"""Datasets written: nothing that could not be read back, and nothing over what is there."""
+"""Writing datasets: only what can be read back, and without overwriting."""
 
 from dataclasses import replace
 
@@ -27,13 +27,13 @@ SEEN = replace(ONE, frames=torch.zeros(3, 3, 64, 64, dtype=torch.uint8))
         (ONE, replace(ONE, actions=torch.zeros(2, 3)), r"got .*'actions': \(3,\)}; write it to"),
     ],
 )
-def test_episodes_of_a_dataset_hold_the_same(tmp_path, first, second, sentence):
+def test_episodes_of_a_dataset_must_have_equal_shapes(tmp_path, first, second, sentence):
     with pytest.raises(InputError, match=f"new, episode 1: must hold .*{sentence}"):
         write_episodes(tmp_path / "new", [first, second], task="reach")
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_a_dataset_is_not_written_over_another(tmp_path):
+def test_a_dataset_is_not_overwritten(tmp_path):
     write_episodes(tmp_path, [ONE], task="reach")
     with pytest.raises(InputError, match="data exists already; choose another folder"):
         write_episodes(tmp_path, [SEEN, SEEN], task="reach")

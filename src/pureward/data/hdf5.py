@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of a dataset's HDF5 file before any value is read from it.
 
-HDF5 can name data in other files, and can declare far more data than it stores. Minari and h5py
-follow both, so everything in the file is checked first, from its headers alone.
+HDF5 files can refer to other files, and can declare far more data than they store. Minari and h5py
+follow both, so the whole file is checked first, from its headers.
 """
 
 import math
@@ -17,9 +17,9 @@ from pureward.data.guard import FETCH, check_fits
 from pureward.data.replay.layout import readable
 from pureward.errors import InputError
 
-FILE = "main_data.hdf5"  # Minari's name for it
+FILE = "main_data.hdf5"  # as Minari names it
 
-#: Declared bytes per stored byte. Deflate, the filter that everybody uses, reaches 1,032 at most.
+#: Largest ratio of declared to stored bytes. Deflate, the usual filter, reaches 1,032 at most.
 _EXPANSION = 1100
 _SMALL = 1 << 16  # declared bytes that are always allowed: other filters store constants better
 
@@ -28,18 +28,18 @@ _COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 
 
 def check_hdf5(file: Path, episodes: int, steps: object = None) -> None:
-    """Refuse an HDF5 file that reaches outside itself, or declares more than it can hold.
+    """Refuse an HDF5 file that refers to other files, or declares more than it can hold.
 
     Args:
-        file: the dataset's.
-        episodes: how many its metadata announces.
-        steps: how many its metadata announces in all episodes together; None if it does not.
+        file: of the dataset.
+        episodes: their number according to the metadata.
+        steps: their number over all episodes according to the metadata; None if it has none.
     """
     size = file.stat().st_size
     stored = declared = 0
     with h5py.File(file, "r") as root:
         for name, column in _datasets(root):
-            _check_own(name, column)
+            _check_not_external(name, column)
             stored += column.id.get_storage_size()
             declared += _check_size(name, column, size)
         _check_episodes(file, root, episodes, steps)
@@ -52,7 +52,7 @@ def check_hdf5(file: Path, episodes: int, steps: object = None) -> None:
 
 
 def _check_episodes(file: Path, root: h5py.File, episodes: int, steps: object) -> None:
-    """Refuse episodes without all columns, or other numbers of them than are announced."""
+    """Refuse missing columns, and numbers of episodes or steps that differ from the metadata."""
     found = 0
     for index in range(episodes):
         group = root.get(f"episode_{index}")
@@ -76,16 +76,16 @@ def _check_episodes(file: Path, root: h5py.File, episodes: int, steps: object) -
 
 
 def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
-    """All datasets in a file, by path; refuses links and objects that have two paths."""
-    waiting, seen = [("", root)], {hash(root)}  # h5py's hash is of the place in the file
+    """Yield all datasets in a file with their path; refuse links and objects with two paths."""
+    waiting, seen = [("", root)], {hash(root)}  # hashes are of the address in the file
     while waiting:
         path, group = waiting.pop()
         for name in group:
             where = f"{path}/{name}".lstrip("/")
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 raise InputError(
-                    f"{where} must be stored in the file itself, and it is a link to another "
-                    "place; copy what it links to"
+                    f"{where} must be stored in the file itself, and it is a link; "
+                    "copy what it links to"
                 )
             part = group[name]
             if hash(part) in seen:
@@ -97,13 +97,13 @@ def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
                 yield where, part
 
 
-def _check_own(name: str, column: h5py.Dataset) -> None:
-    """Refuse values that lie in other files."""
-    for is_elsewhere, kind in (
+def _check_not_external(name: str, column: h5py.Dataset) -> None:
+    """Refuse values that are stored in other files."""
+    for is_external, kind in (
         (column.external is not None, "external storage"),
         (column.is_virtual, "a virtual dataset"),
     ):
-        if is_elsewhere:
+        if is_external:
             raise InputError(
                 f"{name} must be stored in the file itself, and it is {kind}; copy its values "
                 "into the file"
@@ -111,7 +111,7 @@ def _check_own(name: str, column: h5py.Dataset) -> None:
 
 
 def _check_size(name: str, column: h5py.Dataset, file_bytes: int) -> int:
-    """Return the bytes of a column once read; refuse it if what is stored cannot be that much."""
+    """Return the size of a column in memory; refuse it if the stored bytes cannot hold that."""
     if column.shape is None:  # an HDF5 null dataspace has no values
         return 0
     item = max(column.dtype.itemsize, column.id.get_type().get_size())
@@ -133,7 +133,7 @@ def _check_size(name: str, column: h5py.Dataset, file_bytes: int) -> int:
 
 
 def _is_written(column: h5py.Dataset) -> bool:
-    """Whether all of a column is in the file; HDF5 makes up values for what is not."""
+    """Whether all of a column is in the file; HDF5 fills in values for missing chunks."""
     if column.chunks is None:
         return column.id.get_storage_size() > 0
     grid = (math.ceil(n / m) for n, m in zip(column.shape, column.chunks, strict=True))
@@ -141,16 +141,16 @@ def _is_written(column: h5py.Dataset) -> bool:
 
 
 def _check_lengths(name: str, column: h5py.Dataset, file_bytes: int) -> int:
-    """Return the bytes of all variable-length values; refuse more than the file has.
+    """Return the size of all variable-length values; refuse more bytes than the file has.
 
-    HDF5 stores each without compression, but any number of elements may refer to the same bytes.
-    They are read one by one, so that only one is in memory.
+    HDF5 stores each without compression, but many elements may refer to the same bytes. They are
+    read one by one, so that only one is in memory.
     """
     is_text = h5py.check_string_dtype(column.dtype) is not None
     base = np.dtype("u1") if is_text else h5py.check_vlen_dtype(column.dtype)
     if base is None or base.hasobject:
         raise InputError(f"{name} must hold numbers, images or text, got {column.dtype}; drop it")
-    total = 16 * math.prod(column.shape)  # HDF5's own record of where each value is
+    total = 16 * math.prod(column.shape)  # HDF5's reference to each value
     for place in np.ndindex(column.shape):
         if total > file_bytes:
             break

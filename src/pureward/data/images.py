@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the images among a foreign dataset's observations and lays them out as our frames."""
+"""Finds the images in the observations of a Minari dataset and converts them to frames."""
 
 import math
 import sys
@@ -20,29 +20,29 @@ from pureward.data.guard import check_fits
 from pureward.data.hdf5 import FILE
 from pureward.errors import InputError
 
-_SMALLEST = 16  # pixels; what is smaller is a grid of tokens rather than an image
+_SMALLEST = 16  # pixels; anything smaller is a grid of tokens, not an image
 
 
-class _JpegAlone:
-    """All that Minari asks of Pillow, for images that are JPEG."""
+class _JpegOnly:
+    """The functions of Pillow that Minari calls, limited to JPEG."""
 
     open = staticmethod(partial(Image.open, formats=("JPEG",)))
     fromarray = staticmethod(Image.fromarray)
 
 
-def decode_jpeg_alone(storage: MinariStorage) -> None:
-    """Let Minari decode no other format than the one it stores.
+def decode_jpeg_only(storage: MinariStorage) -> None:
+    """Let Minari decode JPEG only, the format that it stores.
 
-    It asks Pillow to open whatever lies in a JPEG column, and PostScript there Pillow would hand
-    to Ghostscript, which runs it.
+    It lets Pillow open any content of a JPEG column, and Pillow passes PostScript to Ghostscript,
+    which executes it.
     """
-    vars(sys.modules[type(storage).__module__])["Image"] = _JpegAlone
+    vars(sys.modules[type(storage).__module__])["Image"] = _JpegOnly
 
 
 def check_jpegs(storage: MinariStorage, episode: int) -> None:
-    """Refuse JPEG images of another size than their space's, or more than fit into memory.
+    """Refuse JPEG images of another size than in their space, or more than fit into memory.
 
-    Minari makes room for all images of an episode, as large as the first one says it is.
+    Minari allocates memory for all images of an episode at the size of the first one.
     """
     if storage.FORMAT != "hdf5" or not storage.jpeg_encoding:
         return
@@ -58,7 +58,7 @@ def check_jpegs(storage: MinariStorage, episode: int) -> None:
 
 
 def _jpeg_columns(part: Any, space: spaces.Space) -> Iterator[tuple[Any, tuple[int, ...]]]:
-    """Every column that Minari decodes as JPEG, with the shape that its space gives an image."""
+    """Yield every column that Minari decodes as JPEG, with the shape of its images."""
     if isinstance(space, spaces.Dict):
         for key in part:
             yield from _jpeg_columns(part[key], space.spaces[key])
@@ -70,16 +70,16 @@ def _jpeg_columns(part: Any, space: spaces.Space) -> Iterator[tuple[Any, tuple[i
 
 
 def _check_jpeg(written: bytes, shape: tuple[int, ...]) -> None:
-    width, height = _JpegAlone.open(BytesIO(written)).size  # reads the header only
+    width, height = _JpegOnly.open(BytesIO(written)).size  # reads the header only
     if (height, width) != shape[:2]:
         raise InputError(
             f"images must be {shape[0]}×{shape[1]} pixels as the metadata says, got "
-            f"{height}×{width}; write the dataset anew"
+            f"{height}×{width}; write the dataset again"
         )
 
 
 def image_keys(space: spaces.Space, wanted: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """Paths ("camera/top") of the colour images in an observation space; "" is all of it."""
+    """Return the paths ("camera/top") of the colour images in a space; "" is the space itself."""
     found = tuple(_paths(space))
     if wanted:
         unknown = [name for name in wanted if name not in found]
@@ -95,22 +95,22 @@ def image_keys(space: spaces.Space, wanted: tuple[str, ...] | None = None) -> tu
 
 
 def stored_as_jpeg(space: spaces.Space, keys: tuple[str, ...]) -> bool:
-    """Whether Minari's JPEG encoding takes any of the named images; small ones it leaves."""
+    """Whether Minari's JPEG encoding applies to any of the images; it skips small ones."""
     return any(is_image_space(_at(space, key)) for key in keys)
 
 
 def stacked_frames(observations: Any, keys: tuple[str, ...]) -> Tensor:
-    """The named images of every instant, stacked as channels: uint8 (T + 1, 3·k, h, w)."""
+    """Return the named images of every step, stacked as channels: uint8 (T + 1, 3·k, h, w)."""
     parts = [_channels_first(np.asarray(_at(observations, key))) for key in keys]
     sizes = {part.shape[2:] for part in parts}
     if len(sizes) > 1:
         raise InputError(f"images must be of one size to be stacked, got {sorted(sizes)}")
-    # Channels first in memory too: numpy keeps the order of what it joins.
+    # numpy keeps the memory order of its inputs, and frames are channels first in memory too.
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(parts, axis=1)))
 
 
 def _at(tree: Any, key: str) -> Any:
-    """What lies at a path of nested dictionaries or of a space of them."""
+    """The value at a path in nested dictionaries, or in a space of them."""
     for name in filter(None, key.split("/")):
         tree = tree[name]
     return tree
@@ -130,7 +130,7 @@ def _is_image(space: spaces.Space) -> bool:
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int | None:
-    """The axis of the colours in (height, width, 3·k) or (3·k, height, width)."""
+    """The colour axis of (height, width, 3·k) or (3·k, height, width)."""
     for axis in (2, 0):
         size = sorted(shape[i] for i in range(3) if i != axis)
         if shape[axis] % 3 == 0 and shape[axis] < _SMALLEST <= size[0]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes written as a Minari dataset: lossless, compressed, whole or not at all."""
+"""Writes episodes as a Minari dataset: lossless, compressed, atomic."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -27,9 +27,13 @@ _NOT_A_NAME = re.compile(r"[^-_\w]")
 def write_episodes(
     folder: Path, episodes: Iterable[Episode], *, task: str, name: str = "episodes"
 ) -> None:
-    """Write episodes of a task as FOLDER/data, which appears whole or not at all.
+    """Write episodes of a task to FOLDER/data, atomically.
 
-    Minari calls the dataset pureward/TASK/NAME-v0.
+    Args:
+        folder: of the dataset; FOLDER/data must not exist.
+        episodes: at least one, all with states and actions of the same sizes.
+        task: its name.
+        name: the dataset's id in Minari is pureward/TASK/NAME-v0.
     """
     if (folder / "data").exists():
         raise InputError(f"{folder / 'data'} exists already; choose another folder or delete it")
@@ -47,7 +51,7 @@ def write_episodes(
 
     with whole_folder(folder / "data") as partial:
         storage = MinariStorage.new(
-            partial.resolve(),  # Minari cannot measure the files of a relative path
+            partial.resolve(),  # Minari cannot get the size of a relative path
             observation_space=spaces.Dict({k: _space(v) for k, v in _observations(first).items()}),
             action_space=spaces.Box(-1.0, 1.0, tuple(first.actions.shape[1:])),
             jpeg_encoding=False,
@@ -66,17 +70,17 @@ def write_episodes(
 
 
 def _check_alike(where: str, episode: Episode, first: Episode) -> None:
-    """Refuse an episode that the dataset's spaces, which are the first one's, do not describe."""
+    """Refuse an episode that does not fit the dataset's spaces, which are the first episode's."""
     wanted, got = _sizes(first), _sizes(episode)
     if got != wanted:
         raise InputError(
-            f"{where}: must hold what episode 0 does, {wanted}, got {got}; write it to a dataset "
-            "of its own"
+            f"{where}: must hold the same as episode 0, {wanted}, got {got}; write it to another "
+            "dataset"
         )
 
 
 def _sizes(episode: Episode) -> dict[str, tuple[int, ...]]:
-    """Sizes at one instant of all that a dataset's spaces describe, by name."""
+    """Shapes of observations and actions at one step, by name."""
     actions = {} if episode.actions is None else {"actions": episode.actions}
     return {name: tuple(v.shape[1:]) for name, v in (_observations(episode) | actions).items()}
 
@@ -96,7 +100,7 @@ def _buffer(episode: Episode) -> EpisodeBuffer:
     assert episode.actions is not None
     steps = len(episode)
     infos = {} if episode.success is None else {"success": episode.success.cpu().numpy()}
-    # Minari's annotations say lists; it stores arrays as they are.
+    # Minari's type hints ask for lists; it stores arrays unchanged.
     columns: dict[str, Any] = {
         "observations": {name: v.cpu().numpy() for name, v in _observations(episode).items()},
         "actions": episode.actions.cpu().numpy(),

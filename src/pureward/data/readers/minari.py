@@ -17,7 +17,7 @@ from pureward.data.guard import check_file, guarded, read_json
 from pureward.data.hdf5 import FILE, check_hdf5
 from pureward.data.images import (
     check_jpegs,
-    decode_jpeg_alone,
+    decode_jpeg_only,
     image_keys,
     stacked_frames,
     stored_as_jpeg,
@@ -42,7 +42,7 @@ def read(path: Path, *, images: tuple[str, ...] | None, held_out: float) -> Data
     count = _count(folder, metadata)
     _check_files(folder, path, metadata)
     storage = guarded(folder, lambda: MinariStorage.read(folder))
-    decode_jpeg_alone(storage)
+    decode_jpeg_only(storage)
     own = metadata.get(OURS)
     parts = _parts(storage.observation_space)
     ours = isinstance(own, dict) and ("state" in parts or "qpos" in parts)

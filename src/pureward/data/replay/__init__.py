@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replay: the agent's experience, sampled as n-step windows."""
+"""The replay buffer of the agent's steps, sampled as n-step windows."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a replay ring is: rows, bytes, and what fits the memory that is free."""
+"""The size of a replay ring: rows, bytes, and what fits the free memory."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,9 +10,9 @@ import torch
 from pureward.errors import RoomError
 
 _FLOAT = 4
-_INDEX = 8  # an episode's place on the shelf
+_INDEX = 8  # of an episode's slot on the shelf
 
-# Share of the free memory a ring may claim; the rest is for networks and their work.
+# Share of the free memory that a ring may take; the rest is for networks.
 _CLAIM = 0.9
 
 HOST = "host memory"
@@ -22,34 +22,34 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Sizes of a `[time, world]` ring with a shelf of arrival states for ended episodes."""
+    """Sizes of a `[time, world]` ring with a shelf: the last states of ended episodes."""
 
     rows: int
-    """Control steps kept of every world."""
+    """Control steps stored of every world."""
     worlds: int
     """Worlds that step together."""
     horizon: int
-    """Length of an episode; sets how many arrivals of ended episodes are kept."""
+    """Length of an episode; sets the size of the shelf."""
     state_size: int
     """Numbers in a state."""
     action_size: int
     """Numbers in an action."""
     frame_shape: tuple[int, int, int] | None = None
-    """Channels, height and width of a frame, or None to keep none."""
+    """Channels, height and width of a frame, or None to store no frames."""
 
     @property
     def steps(self) -> int:
-        """Steps kept of all worlds together."""
+        """Steps stored of all worlds together."""
         return self.rows * self.worlds
 
     @property
     def endings(self) -> int:
-        """Episodes a world keeps an arrival of: all that T rows touch, and one just begun."""
+        """Shelf slots of a world: one for each episode within the rows, and one just begun."""
         return math.ceil(self.rows / self.horizon) + 2
 
     @property
     def frame_bytes(self) -> int:
-        """Bytes of one frame; its numbers are bytes."""
+        """Bytes of one uint8 frame."""
         return 0 if self.frame_shape is None else math.prod(self.frame_shape)
 
     @property
@@ -71,7 +71,7 @@ class Layout:
         return self.frames_bytes + self.numbers_bytes
 
     def largest(self, free_bytes: int) -> int:
-        """Steps of the largest ring of this kind in that many bytes; 0 if there is none."""
+        """Return the steps of the largest such ring in that many bytes; 0 if none fits."""
         low, high = 0, self.rows
         while low < high:
             middle = (low + high + 1) // 2
@@ -82,13 +82,13 @@ class Layout:
         return low * self.worlds
 
     def check_fits(self, free_bytes: int, where: str) -> None:
-        """Refuse a ring larger than the memory that is free, with one that is not."""
+        """Refuse a ring larger than the free memory, and name a capacity that fits."""
         if self.bytes <= free_bytes:
             return
         largest = self.largest(free_bytes)
         remedy = f"capacity={largest} fits" if largest else "use fewer worlds"
         if self.frame_shape is not None and where != HOST:
-            remedy += ", or keep the frames in host memory with storage='host'"
+            remedy += ", or store the frames in host memory with storage='host'"
         raise RoomError(
             f"a replay of {self.steps:,} steps needs {readable(self.bytes)} and {where} has "
             f"{readable(free_bytes)} to spare; {remedy}"
@@ -96,7 +96,7 @@ class Layout:
 
 
 def claimable_bytes(device: torch.device) -> int | None:
-    """Memory of a device that a ring may claim now, or None where nobody can say."""
+    """Return the bytes that a ring may take on a device now, or None if that is unknown."""
     if device.type == "cuda":
         free = torch.cuda.mem_get_info(device)[0]
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -106,7 +106,7 @@ def claimable_bytes(device: torch.device) -> int | None:
 
 
 def readable(count: int) -> str:
-    """A count of bytes for people."""
+    """Return a number of bytes as text, such as "1.60 GB"."""
     for size, unit in ((1e9, "GB"), (1e6, "MB")):
         if count >= size:
             return f"{count / size:.2f} {unit}"
@@ -114,7 +114,7 @@ def readable(count: int) -> str:
 
 
 def _machine_free(path: Path = Path("/proc/meminfo")) -> int | None:
-    """Bytes Linux would hand out without swapping."""
+    """Bytes available without swapping."""
     if not path.exists():
         return None
     for line in path.read_text().splitlines():
@@ -124,7 +124,7 @@ def _machine_free(path: Path = Path("/proc/meminfo")) -> int | None:
 
 
 def _group_free(folder: Path = _CGROUP) -> int | None:
-    """Bytes left to this container, where it has a limit."""
+    """Bytes left to this container, if it has a limit."""
     limit, used = folder / "memory.max", folder / "memory.current"
     if not (limit.exists() and used.exists()):
         return None
@@ -136,6 +136,6 @@ def _group_free(folder: Path = _CGROUP) -> int | None:
 
 
 def _group_cache(path: Path) -> int:
-    """Bytes of files that Linux keeps while nobody else wants them, and counts as used."""
+    """Bytes of reclaimable page cache, which the container's usage includes."""
     rows = path.read_text().splitlines() if path.exists() else []
     return sum(int(row.split()[1]) for row in rows if row.startswith("inactive_file "))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay: a `[time, world]` ring on the learner's device, read by index arithmetic.
 
-Row t of a world holds what was seen and done there: state, frame, action, and the task's
-reward of the arrival. The arrival itself is row t+1, already there, unless the episode ended
-(or row t is the newest): then it lies on a shelf that keeps one arrival an episode. Shelf and
-rows share one table, so that a window's states and its stacks of frames are positions in it.
-Learned rewards are not kept but computed at sampling time, from arrival frames (Algorithm 1).
+Row t of a world holds state, frame and action at time t, and the task's reward of the arrival
+state. The arrival state itself is in row t+1, unless the episode ended or row t is the newest: then
+it is on the shelf, which has one slot per episode. Shelf and rows share one table, so that the
+states of a window and its stacks of frames are indices into it. Learned rewards are not stored but
+computed at sampling time, from arrival frames (Algorithm 1).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pureward.data.replay.layout import HOST, Layout, claimable_bytes, readable
 from pureward.data.replay.sampler import Sampler
-from pureward.data.replay.tables import claim, restore
+from pureward.data.replay.tables import allocate, restore
 from pureward.data.replay.windows import Windows
 from pureward.errors import InputError
 from pureward.types import Observation, Step
@@ -27,21 +27,21 @@ Storage = Literal["device", "host"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayConfig:
-    """How much a replay keeps and how its windows look."""
+    """Size of a replay and shape of its windows."""
 
     capacity: int = 1_000_000
-    """Steps kept, of all worlds together."""
+    """Steps stored, of all worlds together."""
     n_step: int = 5
     """Steps in a return (Table 4)."""
     discount: float = 0.99
     """γ (Table 4)."""
     frame_stack: int = 1
-    """Consecutive frames a reward sees at once, as channels, oldest first."""
+    """Consecutive frames that a reward sees, as channels, oldest first."""
     storage: Storage = "device"
-    """Where frames lie: "device", or "host" (pinned; slower, and waits for the device)."""
+    """Where frames are stored: "device", or "host" (pinned; slower, with host syncs)."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that no window can have."""
+        """Refuse settings that are out of range."""
         for name in ("capacity", "n_step", "frame_stack"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")
@@ -52,13 +52,13 @@ class ReplayConfig:
 
 
 class Replay:
-    """The last steps of every world; hands out n-step windows and arrival frames.
+    """The last steps of every world, sampled as n-step windows and arrival frames.
 
-    `add` and the readers make no host wait (frames in host memory apart).
+    No method waits for the device, unless frames are in host memory.
 
-    Every step kept is drawn with the same probability, but for two kinds that are not drawn:
-    the oldest `frame_stack − 2` rows, whose stacks lack frames already overwritten, and, where
-    episodes are much shorter than the horizon, those older than the shelf reaches.
+    Every stored step is sampled with the same probability, except two kinds that are never sampled:
+    the oldest `frame_stack − 2` rows, since frames of their stacks are overwritten, and steps of
+    episodes that are no longer on the shelf, if episodes are much shorter than the horizon.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Replay:
         frame_shape: tuple[int, int, int] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Claim the memory, or refuse with the largest capacity that fits.
+        """Allocate the memory; if it does not fit, the error names a capacity that does.
 
         Args:
             config: capacity and shape of the windows.
@@ -80,7 +80,7 @@ class Replay:
             horizon: the time limit of an episode; see the class for shorter ones.
             state_size: numbers in a state.
             action_size: numbers in an action.
-            frame_shape: channels, height, width of a frame; None keeps no frames.
+            frame_shape: channels, height, width of a frame; None stores no frames.
             device: the learner's.
         """
         self.config = config
@@ -95,7 +95,7 @@ class Replay:
         )
         on_host = config.storage == "host" and self.device.type != "cpu"
         self._check_size(torch.device("cpu") if on_host else self.device)
-        self._tables = claim(self.layout, self.device, frames_on_host=on_host)
+        self._tables = allocate(self.layout, self.device, frames_on_host=on_host)
         self._sampler = Sampler(
             self._tables, self.layout, n_step=config.n_step, discount=config.discount
         )
@@ -106,7 +106,7 @@ class Replay:
         self._back = torch.arange(config.frame_stack, device=self.device).flip(0)
 
     def __len__(self) -> int:
-        """Steps kept now, of all worlds together; the host knows without asking."""
+        """Steps stored now, of all worlds together; counted on the host."""
         return min(self._host_rows, self.layout.rows) * self.layout.worlds
 
     @property
@@ -115,7 +115,7 @@ class Replay:
         return self._host_rows * self.layout.worlds
 
     def describe(self) -> str:
-        """One line for a log: steps, places, bytes."""
+        """Return a line for a log: steps, device, bytes."""
         layout = self.layout
         frames = "no frames"
         if self._tables.frames is not None:
@@ -127,17 +127,20 @@ class Replay:
 
     @torch.no_grad()
     def add(self, obs: Observation, action: Tensor, step: Step) -> None:
-        """Keep one step of every world: what was acted on, the action, what came of it.
+        """Store one step of every world.
 
-        `obs` is the `step.obs` of the call before.
+        Args:
+            obs: before the step: `step.obs` of the previous call.
+            action: (worlds, action size).
+            step: the result of the action.
         """
         self._check_shapes(obs, action)
         tables = self._tables
         place = self._place(tables.rows, self._world)
         shelf = self._shelf()
-        tables.write_seen(self._shelf_size + place, obs)
-        # The newest arrival waits on the shelf until the next row holds it, or for good.
-        tables.write_seen(shelf, step.final_obs)
+        tables.write_observation(self._shelf_size + place, obs)
+        # The newest arrival is on the shelf until the next row holds it, or for good.
+        tables.write_observation(shelf, step.final_obs)
         tables.action.index_copy_(0, place, action.to(self.device))
         tables.reward.index_copy_(0, place, step.reward.to(self.device))
         tables.ending.index_copy_(0, place, shelf)
@@ -150,7 +153,7 @@ class Replay:
 
     @torch.no_grad()
     def sample(self, batch: int, generator: torch.Generator) -> Windows:
-        """Draw windows that begin at any step kept, each with the same probability.
+        """Sample windows that begin at any stored step, each with the same probability.
 
         A window ends with its episode or at the newest step; time limits bootstrap from the
         arrival, terminal states do not.
@@ -159,11 +162,11 @@ class Replay:
 
     @torch.no_grad()
     def arrival_frames(self, steps: Tensor) -> Tensor:
-        """Frames of the states at which steps arrived, from places such as `Windows.steps`.
+        """Return the frames of the arrival states of steps, such as `Windows.steps`.
 
         Returns:
             uint8 (*steps.shape, frame_stack · channels, height, width), oldest channels
-            first; at an episode's start its first frame stands in for those before.
+            first; at an episode's start its first frame is repeated.
         """
         tables = self._tables
         world = (steps % self.layout.worlds)[..., None]
@@ -177,58 +180,58 @@ class Replay:
         return frames.view(*steps.shape, self.config.frame_stack * channels, *size)
 
     def episodes(self, steps: Tensor) -> Tensor:
-        """Of which episode each step is, as a number that no other episode kept has."""
+        """Return the episode of each step, as a number that is unique among stored episodes."""
         return self._tables.ending[steps]
 
     def sample_frames(self, batch: int, generator: torch.Generator) -> Tensor:
-        """Draw arrival frames of any step kept: the discriminator's unlabeled minibatch."""
+        """Sample arrival frames of stored steps: the discriminator's unlabeled minibatch."""
         return self.arrival_frames(self.sample_steps(batch, generator))
 
     def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
-        """Draw places of any step kept, int64 (batch,), each with the same probability."""
+        """Sample indices of stored steps, int64 (batch,), each with the same probability."""
         return self._place(*self._sampler.chosen(self._fractions(batch, generator)))
 
     def newest_steps(self) -> Tensor:
-        """Places of every world's last step, int64 (worlds,), to score it as it comes in."""
+        """Return the indices of every world's last step, int64 (worlds,)."""
         return self._place(self._tables.rows - 1, self._world)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that is kept, without copying: write it before the next `add`."""
-        return self._tables.held(len(self))
+        """Return views of all stored data; write them before the next `add`."""
+        return self._tables.in_use(len(self))
 
     @torch.no_grad()
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
-        """Go on from where `state_dict` was taken, in place, which captured graphs see."""
+        """Restore a `state_dict` in place, so that captured graphs see it."""
         self._host_rows = restore(self._tables, self.layout, saved)
         self._count_readable()
         self._check_episodes()
 
     def _shelf(self) -> Tensor:
-        """Where the arrival of each world's present episode lies."""
+        """Shelf slot of each world's current episode."""
         return self._tables.episode % self.layout.endings * self.layout.worlds + self._world
 
     def _fractions(self, batch: int, generator: torch.Generator) -> Tensor:
         if not self._host_rows:
-            raise InputError("an empty replay has nothing to draw; add steps first")
+            raise InputError("an empty replay cannot be sampled; add steps first")
         return self._sampler.fractions(batch, generator)
 
     def _begin_episodes(self, ended: Tensor) -> None:
-        """Give every world that ended its next shelf place; no branches, for capture."""
+        """Give every world that ended its next shelf slot; without branches, for capture."""
         tables = self._tables
         tables.episode.add_(ended)
         shelf = self._shelf()
         begin = torch.where(ended, tables.rows, tables.begin[shelf])
         tables.begin.index_copy_(0, shelf, begin)
-        # Both are what they were where no episode ended.
+        # Both keep their values if no episode ended.
         tables.last.index_copy_(0, shelf, (tables.rows - 1).expand_as(shelf))
         tables.terminated.index_copy_(0, shelf, torch.zeros_like(ended))
         self._count_readable()
 
     def _count_readable(self) -> None:
-        """Steps that may be drawn, summed over worlds, for `Sampler`."""
+        """Update the cumulative number of steps that can be sampled, for `Sampler`."""
         tables, layout = self._tables, self.layout
         overwritten = (tables.rows - layout.rows).clamp(min=0)
-        # Of three stacked frames the oldest lies a row before the step.
+        # The oldest of three stacked frames is one row before the step.
         short = (overwritten > 0) * max(0, self.config.frame_stack - 2)
         oldest = (tables.episode - layout.endings + 1).clamp(min=0) % layout.endings
         kept_from = tables.begin[oldest * layout.worlds + self._world]
@@ -236,7 +239,7 @@ class Replay:
         torch.cumsum(tables.rows - first, dim=0, out=self._sampler.readable)
 
     def _check_episodes(self) -> None:
-        """Refuse restored tables that put a step into an episode that it is not part of."""
+        """Refuse restored tables in which a step is not part of its episode."""
         tables, worlds = self._tables, self.layout.worlds
         steps = torch.arange(len(self), device=self.device)
         newest, world = tables.rows - 1, steps % worlds
@@ -249,7 +252,7 @@ class Replay:
         if len(self) and bool(wrong | (readable < 1).any()):
             raise InputError(
                 "a saved replay's 'ending', 'begin' and 'last' contradict each other; "
-                "go on from an older checkpoint"
+                "resume from an older checkpoint"
             )
 
     def _check_size(self, memory: torch.device) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows drawn from a ring's tables, each step that may begin one with the same probability."""
+"""Samples windows from a ring's tables, uniformly over the steps that can start one."""
 
 import warnings
 from dataclasses import fields
@@ -14,7 +14,7 @@ from pureward.data.replay.windows import Windows
 
 
 class Sampler:
-    """Reads windows by index arithmetic, on CUDA in one kernel where it can be trusted."""
+    """Reads windows by index arithmetic; on CUDA in one kernel, if that agrees with torch."""
 
     def __init__(self, tables: Tables, layout: Layout, *, n_step: int, discount: float) -> None:
         """Store the tables.
@@ -22,7 +22,7 @@ class Sampler:
         Args:
             tables: the ring's memory.
             layout: its sizes.
-            n_step: most steps of a window.
+            n_step: largest number of steps in a window.
             discount: γ.
         """
         self.tables = tables
@@ -32,33 +32,33 @@ class Sampler:
         self.shelf_size = layout.endings * layout.worlds
         exponents = torch.arange(n_step + 1, dtype=torch.float64)
         self.powers = (discount**exponents).to(self.device, torch.float32)
-        # Steps of each world that may be drawn, summed over the worlds up to it.
+        # Cumulative sum over worlds of the steps that can be sampled.
         self.readable = torch.zeros(layout.worlds, dtype=torch.int64, device=self.device)
         self._row_state = tables.state[self.shelf_size :]
         self._ahead = torch.arange(n_step, device=self.device)
-        # Whether the kernel is used: not known before it has been compared.
+        # Whether the kernel is used; None until it has been compared with torch.
         self._fused = None if self.device.type == "cuda" and find_spec("triton") else False
 
     def place(self, row: Tensor, world: Tensor) -> Tensor:
-        """Where a row of a world lies among the steps."""
+        """Return the index of a row of a world among the steps."""
         return row % self.layout.rows * self.layout.worlds + world
 
     def fractions(self, batch: int, generator: torch.Generator) -> Tensor:
-        """Draw numbers from [0, 1) that name steps.
+        """Return random numbers in [0, 1), float64 (batch,), that select steps.
 
-        Doubles: 24 bits could not name every step of a large ring. Their largest fraction,
+        float32 has 24 bits, too few for the steps of a large ring. The largest float64 below 1,
         1 − 2⁻⁵³, times any total still rounds to less than the total.
         """
         return torch.rand(batch, dtype=torch.float64, device=self.device, generator=generator)
 
     def chosen(self, fraction: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows and worlds of the steps that fractions name."""
+        """Return rows and worlds of the steps that fractions select."""
         pick = (fraction * self.readable[-1]).long()
         world = torch.searchsorted(self.readable, pick, right=True)
         return self.tables.rows + pick - self.readable[world], world
 
     def windows(self, fraction: Tensor) -> Windows:
-        """Windows that begin at the steps that fractions name."""
+        """Return windows that begin at the steps that fractions select."""
         if self._fused is None and not torch.cuda.is_current_stream_capturing():
             self._fused = self._agrees(fraction)
         if not self._fused:
@@ -68,7 +68,7 @@ class Sampler:
         return fused_windows(self, fraction)
 
     def plain_windows(self, fraction: Tensor) -> Windows:
-        """The same by torch's own kernels."""
+        """Return the same windows, read by torch operations."""
         tables = self.tables
         row, world = self.chosen(fraction)
         start = self.place(row, world)
@@ -76,7 +76,7 @@ class Sampler:
         last = tables.last[ending]
         length = (last - row + 1).clamp(max=self.n_step)
         arrival = row + length
-        inside = arrival <= last  # else it lies on the shelf
+        inside = arrival <= last  # otherwise it is on the shelf
         next_place = self.shelf_size + self.place(arrival, world)
         ahead = torch.minimum(self._ahead, length[:, None] - 1)
         steps = self.place(row[:, None] + ahead, world[:, None])
@@ -92,7 +92,7 @@ class Sampler:
         )
 
     def _agrees(self, fraction: Tensor) -> bool:
-        """Whether the kernel, compiled for the machine at hand, reads what torch reads."""
+        """Whether the kernel gives the same windows as torch on this machine."""
         right = self.plain_windows(fraction)
         try:
             from pureward.kernels.windows import fused_windows
@@ -103,13 +103,13 @@ class Sampler:
                 for field in fields(right)
                 if not torch.equal(getattr(found, field.name), getattr(right, field.name))
             ]
-            reason = f"it reads other {' and '.join(wrong)}" if wrong else ""
-        except Exception as error:  # a compiler's or a driver's: both mean "do not use"
+            reason = f"its {', '.join(wrong)} differ" if wrong else ""
+        except Exception as error:  # of the compiler or the driver
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
         if reason:
             warnings.warn(
-                f"the replay's kernel is not used on {self.device} ({reason}); plain reading is, "
-                "which is slower",
+                f"the replay's kernel is not used on {self.device} ({reason}); torch is used "
+                "instead, which is slower",
                 RuntimeWarning,
                 stacklevel=2,
             )

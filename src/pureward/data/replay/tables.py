@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of a replay ring: flat tables, how they are claimed, saved and restored."""
+"""The memory of a replay ring: flat tables that are allocated, saved and restored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -16,7 +16,7 @@ from pureward.types import Observation
 class Tables:
     """Flat tables over (row, world) or (shelf slot, world), world fastest.
 
-    `state` and `frames` begin with the shelf: one arrival an episode, then the rows.
+    `state` and `frames` begin with the shelf, one arrival per episode; the rows follow.
     """
 
     state: Tensor
@@ -28,20 +28,20 @@ class Tables:
     reward: Tensor
     """The task's reward of the arrival, float32 (steps,)."""
     ending: Tensor
-    """Shelf place of the step's episode, int64 (steps,): its identity while it is kept."""
+    """Shelf slot of the step's episode, int64 (steps,); unique among stored episodes."""
     begin: Tensor
-    """First row of the shelf place's episode, int64 (shelf,)."""
+    """First row of the slot's episode, int64 (shelf,)."""
     last: Tensor
-    """Its newest row so far, int64 (shelf,); the one before `begin` while it has none."""
+    """Its newest row so far, int64 (shelf,); `begin` − 1 before its first row."""
     terminated: Tensor
     """Whether it ended in a terminal state, bool (shelf,)."""
     episode: Tensor
-    """Episodes each world has ended so far, int64 (worlds,)."""
+    """Number of episodes that each world has ended, int64 (worlds,)."""
     rows: Tensor
-    """Rows ever recorded, int64 ()."""
+    """Number of rows ever written, int64 ()."""
 
-    def held(self, steps: int) -> dict[str, Tensor]:
-        """Views of the parts in use when that many steps are kept, by name."""
+    def in_use(self, steps: int) -> dict[str, Tensor]:
+        """Return views of the parts that so many stored steps use, by name."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("action", "reward", "ending"):
             parts[name] = parts[name][:steps]
@@ -50,8 +50,8 @@ class Tables:
                 parts[name] = parts[name][: len(self.begin) + steps]
         return {name: part for name, part in parts.items() if part is not None}
 
-    def write_seen(self, place: Tensor, obs: Observation) -> None:
-        """Write one observation a world to places of `state` and `frames`."""
+    def write_observation(self, place: Tensor, obs: Observation) -> None:
+        """Write one observation per world to indices of `state` and `frames`."""
         self.state.index_copy_(0, place, obs.state.to(self.state.device))
         if self.frames is not None and obs.frames is not None:
             where = self.frames.device
@@ -59,19 +59,19 @@ class Tables:
             _words(self.frames).index_copy_(0, place.to(where), _words(frames))
 
     def read_frames(self, place: Tensor) -> Tensor:
-        """Read frames from places of any shape: uint8 (places, bytes of a frame)."""
+        """Return the frames at indices of any shape: uint8 (indices, bytes of a frame)."""
         if self.frames is None:
-            raise InputError("this replay keeps no frames; make it with a frame_shape")
+            raise InputError("this replay stores no frames; make it with a frame_shape")
         found = _words(self.frames).index_select(0, place.flatten().to(self.frames.device))
         return found.view(torch.uint8).to(self.state.device, non_blocking=True)
 
 
-def claim(layout: Layout, device: torch.device, *, frames_on_host: bool) -> Tables:
-    """Claim the memory of a layout, all zeros but for the worlds' first episodes."""
+def allocate(layout: Layout, device: torch.device, *, frames_on_host: bool) -> Tables:
+    """Return empty tables: zeros, except that `last` is −1."""
     shelf = layout.endings * layout.worlds
     return Tables(
         state=torch.zeros(shelf + layout.steps, layout.state_size, device=device),
-        frames=_claim_frames(layout, device, frames_on_host),
+        frames=_allocate_frames(layout, device, frames_on_host),
         action=torch.zeros(layout.steps, layout.action_size, device=device),
         reward=torch.zeros(layout.steps, device=device),
         ending=torch.zeros(layout.steps, dtype=torch.int64, device=device),
@@ -84,7 +84,7 @@ def claim(layout: Layout, device: torch.device, *, frames_on_host: bool) -> Tabl
 
 
 def limits(layout: Layout, rows: int) -> dict[str, tuple[int, int]]:
-    """Lowest and highest number of each table of places, after so many rows were recorded."""
+    """Return the lowest and highest value of each integer table after so many rows."""
     return {
         "ending": (0, layout.endings * layout.worlds - 1),
         "begin": (0, rows),
@@ -94,13 +94,13 @@ def limits(layout: Layout, rows: int) -> dict[str, tuple[int, int]]:
 
 
 def damage(saved: Tensor, own: Tensor, low: int = 0, high: int = LARGEST) -> str:
-    """What is wrong with a saved tensor, as the end of a sentence; nothing if it may be restored.
+    """Return what is wrong with a saved tensor, as the end of a sentence; "" if it is valid.
 
     Args:
         saved: to be copied to `own`.
-        own: of the kind that it must have.
-        low: least whole number it may hold.
-        high: largest.
+        own: of the dtype that it must have.
+        low: smallest integer it may hold.
+        high: largest integer it may hold.
     """
     both_float = saved.is_floating_point() and own.is_floating_point()
     if not both_float and saved.dtype != own.dtype:
@@ -116,10 +116,10 @@ def damage(saved: Tensor, own: Tensor, low: int = 0, high: int = LARGEST) -> str
 
 
 def restore(tables: Tables, layout: Layout, saved: Mapping[str, Tensor]) -> int:
-    """Check saved tables and copy them back in place; returns how many rows were ever recorded."""
+    """Check saved tables and copy them in place; return the number of rows ever written."""
     _check(saved, {"rows": tables.rows}, {})
     rows = int(saved["rows"])
-    places = tables.held(min(rows, layout.rows) * layout.worlds)
+    places = tables.in_use(min(rows, layout.rows) * layout.worlds)
     _check(saved, places, limits(layout, rows))
     for name, place in places.items():
         place.copy_(saved[name])
@@ -140,10 +140,10 @@ def _check(
             )
         wrong = damage(saved[name], place, *allowed.get(name, ()))
         if wrong:
-            raise InputError(f"a saved replay's {name!r} {wrong}; go on from an older checkpoint")
+            raise InputError(f"a saved replay's {name!r} {wrong}; resume from an older checkpoint")
 
 
-def _claim_frames(layout: Layout, device: torch.device, on_host: bool) -> Tensor | None:
+def _allocate_frames(layout: Layout, device: torch.device, on_host: bool) -> Tensor | None:
     if layout.frame_shape is None:
         return None
     size = (layout.endings * layout.worlds + layout.steps, layout.frame_bytes)
@@ -153,5 +153,5 @@ def _claim_frames(layout: Layout, device: torch.device, on_host: bool) -> Tensor
 
 
 def _words(frames: Tensor) -> Tensor:
-    """The same bytes, eight at a time where they divide: copies move fewer, wider items."""
+    """The same bytes as int64 if their number allows it: copies are faster."""
     return frames.view(torch.int64) if frames.shape[-1] % 8 == 0 else frames

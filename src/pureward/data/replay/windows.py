@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""n-step windows: what a replay hands out, before anyone has said what it is worth."""
+"""n-step windows: samples of a replay, before they have rewards."""
 
 from dataclasses import dataclass, fields
 
@@ -12,7 +12,7 @@ class Windows:
     """Up to n consecutive steps of one episode, for each sample of a batch.
 
     A window of m ≤ n steps leaves `state` by `action` and arrives, m steps later, at
-    `next_state`. It is shorter than n where the episode, or what is known of it, ends.
+    `next_state`. It is shorter than n if the episode ends, or at the newest step.
     """
 
     state: Tensor
@@ -22,26 +22,26 @@ class Windows:
     task_reward: Tensor
     """The task's own reward of each arrival, float32 (batch, n); for `truth` and logs."""
     mask: Tensor
-    """Which of the n steps the window has, bool (batch, n); the first always."""
+    """Which of the n steps the window has, bool (batch, n); always the first."""
     weight: Tensor
-    """γ^j, float32 (n,): what a reward j steps ahead counts."""
+    """γ^j, float32 (n,): the weight of a reward j steps ahead."""
     discount: Tensor
-    """γ^m, or 0 where the window ends in a terminal state, float32 (batch,)."""
+    """γ^m, or 0 if the window ends in a terminal state, float32 (batch,)."""
     next_state: Tensor
     """s_t+m, float32 (batch, state size)."""
     steps: Tensor
-    """Places of the steps in the ring, int64 (batch, n); `Replay.arrival_frames` reads them.
+    """Indices of the steps in the ring, int64 (batch, n), for `Replay.arrival_frames`.
 
-    Steps the window lacks repeat its last one, so every place is a real one.
+    Steps the window lacks repeat its last one, so every index is valid.
     """
 
     def n_step_return(self, rewards: Tensor) -> Tensor:
-        """Discounted sum over the window of rewards (batch, n) of its arrivals: (batch,)."""
-        # Rewards of steps the window lacks may be anything, NaN too, and count nothing.
+        """Return the discounted sum of rewards (batch, n) over each window: (batch,)."""
+        # Rewards of steps the window lacks may be NaN, so they are masked and not multiplied.
         return torch.where(self.mask, rewards * self.weight, 0.0).sum(dim=1)
 
     def chunk(self, parts: int) -> list["Windows"]:
-        """Cut a batch into equal ones: one draw and one relabelling for several updates."""
+        """Split a batch into equal parts, for several updates of one sample."""
         shared = {"weight": self.weight}
         names = [field.name for field in fields(self) if field.name not in shared]
         pieces = zip(*(getattr(self, name).chunk(parts) for name in names), strict=True)
