@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import tyro
@@ -23,6 +23,7 @@ import pureward
 import pureward.envs
 from pureward.envs.sim.engine import SAVED, save_state
 from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.simulated import TaskEnv
 from simulation_gpu import milliseconds, synchronize, versions
 
 TASK = "lift"
@@ -40,8 +41,8 @@ class Args:
     commit: str = ""
 
 
-def make(worlds: int, device: str, **options: Any) -> pureward.BatchEnv:
-    return pureward.make(TASK, worlds, device, engine="warp", **options)
+def make(worlds: int, device: str, **options: Any) -> TaskEnv:
+    return cast(TaskEnv, pureward.make(TASK, worlds, device, engine="warp", **options))
 
 
 def ready(device: str) -> dict:
@@ -74,7 +75,7 @@ def speed(worlds: int, device: str, cameras: bool, toy: bool) -> dict:
     }
 
 
-def grasping(worlds: int, device: str, toy: bool, **options: Any) -> pureward.BatchEnv:
+def grasping(worlds: int, device: str, toy: bool, **options: Any) -> TaskEnv:
     """Worlds in which the script holds the banana."""
     env = make(worlds, device, **options)
     env.reset()
@@ -153,7 +154,7 @@ def loads(worlds: int, device: str, toy: bool) -> dict:
 
 def agreement(worlds: int, device: str, iterations: int) -> dict:
     """How far a control step in the middle of stacking ends from C MuJoCo's."""
-    env = pureward.make("stack", worlds, "cpu", seed=1)
+    env = cast(TaskEnv, pureward.make("stack", worlds, "cpu", seed=1))
     env.reset()
     limits = replace(env.task.limits, iterations=iterations)
     engine = WarpEngine(

@@ -13,17 +13,19 @@ import sys
 import time
 import warnings
 from statistics import median
+from typing import cast
 
 import mujoco
 import torch
 
 import pureward
+from pureward.envs.simulated import TaskEnv
 
 WORLDS, ROUNDS = 64, 5
 REQUIRED = {"default quality": 5.0, "shadows and multisampling off": 2.0}
 
 
-def our_rate(env: pureward.BatchEnv) -> float:
+def our_rate(env: TaskEnv) -> float:
     assert env.cameras is not None
     began = time.perf_counter()
     for _ in range(3):
@@ -60,7 +62,7 @@ def main() -> None:
         backend = os.environ.get("MUJOCO_GL", "unset")
         print(f"skipped: mujoco.Renderer found no OpenGL here (MUJOCO_GL={backend}: {error})")
         return
-    env = pureward.make("walker", WORLDS, "cpu", cameras=True)
+    env = cast(TaskEnv, pureward.make("walker", WORLDS, "cpu", cameras=True))
     for _ in range(20):
         env.step(2.0 * torch.rand(WORLDS, 6) - 1.0)
     data = mujoco.MjData(env.engine.model)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 import mujoco
 import torch
@@ -25,6 +26,7 @@ import pureward.envs
 from pureward.envs.sim.engine import SAVED
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.simulated import TaskEnv
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 
@@ -59,8 +61,11 @@ def milliseconds(work, device: torch.device, repeats: int, rounds: int = 5) -> f
 
 def speed(worlds: int, device: str, cameras: bool) -> dict:
     began = time.perf_counter()
-    env = pureward.make(
-        "walker", worlds, device, engine="warp", cameras=cameras, stagger=True, seed=0
+    env = cast(
+        TaskEnv,
+        pureward.make(
+            "walker", worlds, device, engine="warp", cameras=cameras, stagger=True, seed=0
+        ),
     )
     toy = env.device.type == "cpu"
     action = torch.empty(worlds, env.action_size, device=env.device)
@@ -87,7 +92,7 @@ def speed(worlds: int, device: str, cameras: bool) -> dict:
 
 def parts(worlds: int, device: torch.device) -> dict:
     """Where a control step's time goes."""
-    env = pureward.make("walker", worlds, str(device), engine="warp", cameras=True)
+    env = cast(TaskEnv, pureward.make("walker", worlds, str(device), engine="warp", cameras=True))
     assert isinstance(env.engine, WarpEngine)
     assert env.cameras is not None
     stepwise = WarpEngine(
