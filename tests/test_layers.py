@@ -11,7 +11,7 @@ ROOT = Path(pureward.__file__).parent
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
     {"errors", "gym", "interval", "progress"},
-    {"types", "registry"},
+    {"types", "registry", "settings"},
     {"files", "capture"},
     {"envs.sim"},
     {"envs.tasks"},

@@ -10,7 +10,7 @@ from pureward.envs.making import check_name
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS, choose
-from pureward.runs.checked import put_right
+from pureward.settings import check_settings
 
 # In float32 a share nearer to 0 or 1 may become either.
 _SMALLEST_PRIOR = 1e-6
@@ -95,7 +95,7 @@ class RunConfig:
         """Refuse what cannot run, before anything is built."""
         if isinstance(self.prior, float):
             object.__setattr__(self, "prior", str(self.prior))
-        put_right(self)
+        check_settings(self)
         if not str(self.out):
             raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
         check_name(self.task, self.distractors or None, scripted=self.guided > 0)

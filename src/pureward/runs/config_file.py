@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from pureward.agents import AGENTS
 from pureward.errors import InputError
 from pureward.files import read_file, write_json
-from pureward.runs.checked import is_like
 from pureward.runs.config import RunConfig
 from pureward.runs.directory import RunDirectory
+from pureward.settings import dataclass_from_json
 
 T = TypeVar("T")
 
@@ -30,38 +30,14 @@ def to_json(config: RunConfig) -> dict[str, Any]:
     return json.loads(json.dumps(asdict(config), default=os.fspath))
 
 
-def from_json(values: dict[str, Any], kind: type = RunConfig) -> Any:
-    """The settings that `to_json` wrote."""
-    if not isinstance(values, dict):
-        raise InputError(
-            f"a saved {kind.__name__} must be a JSON object, got {values!r}; "
-            "restore the config.json that was written"
-        )
-    known = {each.name: each for each in fields(kind)}
-    unknown = set(values) - set(known)
-    if unknown:
-        raise InputError(
-            f"unknown settings {sorted(unknown)} in a saved {kind.__name__}; "
-            "use the version of pureward that wrote it"
-        )
-    defaults = kind()
-    if "algorithm" in values:  # which settings the agent has depends on it
-        algorithm = values["algorithm"]
-        defaults = replace(defaults, algorithm=algorithm, agent=AGENTS[algorithm].config())
-    parts: dict[str, Any] = {}
-    for name, value in values.items():
-        default = getattr(defaults, name)
-        if is_dataclass(default):
-            value = from_json(value, type(default))
-        elif not is_like(value, default):
-            raise InputError(
-                f"{name} of a saved {kind.__name__} must be like {default!r}, got {value!r}; "
-                "restore the config.json that was written"
-            )
-        elif isinstance(default, tuple):
-            value = tuple(value)
-        parts[name] = value
-    return kind(**parts)
+def from_json(values: Any) -> RunConfig:
+    """Return the settings that `to_json` wrote."""
+    example = RunConfig()
+    algorithm = values.get("algorithm") if isinstance(values, dict) else None
+    if isinstance(algorithm, str):  # it decides which settings the agent has
+        example = replace(example, algorithm=algorithm, agent=AGENTS[algorithm].config())
+    remedy = "restore the config.json that was written"
+    return dataclass_from_json(example, values, remedy=remedy)
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dataclasses of settings, checked against the types of their defaults."""
+
+import math
+import os
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from pureward.errors import LARGEST, InputError
+
+T = TypeVar("T")
+
+
+def dataclass_from_json(example: T, values: Any, *, remedy: str, complete: bool = False) -> T:
+    """Return a dataclass of the type of `example` from a parsed JSON object.
+
+    Args:
+        example: shows the type of each field and gives the values of missing ones.
+        values: the JSON object; untrusted.
+        remedy: end of the error messages.
+        complete: whether every field must be present.
+    """
+    kind = type(example).__name__
+    if not isinstance(values, dict):
+        raise InputError(f"a saved {kind} must be a JSON object, got {values!r}; {remedy}")
+    known = {each.name: getattr(example, each.name) for each in fields(example)}  # type: ignore
+    unknown, missing = set(values) - set(known), set(known) - set(values)
+    if unknown:
+        raise InputError(
+            f"unknown settings {sorted(unknown)} in a saved {kind}; "
+            "use the version of pureward that wrote it"
+        )
+    if complete and missing:
+        raise InputError(f"settings {sorted(missing)} are missing in a saved {kind}; {remedy}")
+    parts = {
+        name: dataclass_from_json(known[name], value, remedy=remedy, complete=complete)
+        if is_dataclass(known[name])
+        else _checked(f"{name} of a saved {kind}", value, known[name], remedy)
+        for name, value in values.items()
+    }
+    return replace(example, **parts)  # type: ignore[type-var]
+
+
+def check_settings(settings: Any, prefix: str = "") -> None:
+    """Check the types and ranges of a frozen dataclass and its parts; convert in place.
+
+    A list becomes a tuple, and a float such as 1e6 becomes an int if the default is one.
+    """
+    for each in fields(settings):
+        name, value = prefix + each.name, getattr(settings, each.name)
+        if is_dataclass(value):
+            check_settings(value, f"{name}.")
+            continue
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if type(default) is int and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        value = _checked(name, value, default, "leave it out for that")
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise InputError(
+                    f"{name} must be a finite number, got {number}; leave it out for the preset's"
+                )
+            if isinstance(number, int) and abs(number) >= LARGEST:
+                raise InputError(f"{name} must lie within ±2^53, got {number}; lower it")
+        object.__setattr__(settings, each.name, value)
+
+
+def _checked(name: str, value: Any, default: Any, remedy: str) -> Any:
+    if not _is_like(value, default):
+        shown = type(default).__name__ if is_dataclass(default) else repr(default)
+        raise InputError(f"{name} must be like {shown}, got {value!r}; {remedy}")
+    return tuple(value) if isinstance(default, tuple) else value
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Whether a value has the type of its default; an int is accepted for a float."""
+    if isinstance(default, tuple):
+        example = default[0] if default else ""
+        return isinstance(value, list | tuple) and all(_is_like(v, example) for v in value)
+    if isinstance(default, float):
+        return type(value) in (int, float)
+    if isinstance(default, str):
+        return isinstance(value, str | os.PathLike)
+    if default is None:  # an optional count
+        return value is None or type(value) is int
+    return type(value) is type(default)
