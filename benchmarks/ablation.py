@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from pureward.distributed.jobs import Ending, Job, work_off
+from pureward.distributed.jobs import Job, Outcome, Watcher, run_jobs
 from pureward.distributed.processes import LocalProcesses
 from pureward.distributed.training import Training
 from pureward.files import write_json
@@ -119,12 +119,12 @@ class Args:
 
 
 @dataclass
-class Clock:
+class Clock(Watcher):
     """Stops runs in time and prints how each ended."""
 
     ends: float
 
-    def begin(self, job: Job) -> Job | None:
+    def on_start(self, job: Job) -> Job | None:
         """The job with the time that is left, or None if there is none."""
         left = self.ends - time.monotonic()
         assert isinstance(job, Training)
@@ -132,20 +132,13 @@ class Clock:
             return job
         return job.within(left) if left > 20 else None
 
-    def look(self, job: Job) -> None:
-        """Nothing to show while it runs."""
+    def on_out_of_memory(self, job: Job, at_once: int) -> None:
+        """Print that a job waits for memory."""
+        print(f"{job.out} waits for memory; {at_once} runs in parallel from now on")
 
-    def put_off(self, job: Job, room: int) -> None:
-        """A job waits for memory."""
-        print(f"{job.out} waits for memory; {room} runs at once from now on")
-
-    def wait_for(self, job: Job) -> bool:
-        """Another process runs it: wait."""
-        return True
-
-    def end(self, ending: Ending) -> None:
+    def on_end(self, outcome: Outcome) -> None:
         """Print how a job ended."""
-        print(f"{ending.job.out}: {ending.state} {ending.said[:200]}", flush=True)
+        print(f"{outcome.job.out}: {outcome.state} {outcome.message[:200]}", flush=True)
 
 
 def training(args: Args, name: str, row: Row, seed: int) -> Training:
@@ -220,7 +213,7 @@ def main(args: Args) -> None:
     }
     ends = time.monotonic() + (args.budget or float("inf"))
     executor = LocalProcesses(places=(None,) * args.at_once, threads=1)
-    work_off(list(jobs.values()), executor, Clock(ends))
+    run_jobs(list(jobs.values()), executor, Clock(ends))
     told = [report(job, name) for (name, _), job in jobs.items()]
     show(told)
     path = args.out / f"{args.task}.json"

@@ -1,11 +1,9 @@
-"""An executor that does a job when it is started, for tests of what uses one."""
+"""An executor that runs each job inside `start`, for tests."""
 
 from pureward.errors import InputError
 
 
 class AtOnce:
-    """An executor of three lines: the seam for others."""
-
     at_once = 2
 
     def __init__(self) -> None:
@@ -19,18 +17,18 @@ class AtOnce:
 class Ended:
     def __init__(self, job) -> None:
         try:
-            self._state, self._said = ("finished" if job.run() else "stopped"), ""
+            self._result, self._line = ("finished" if job.run() else "stopped"), ""
         except InputError as error:
-            self._state, self._said = "failed", str(error)
+            self._result, self._line = "failed", str(error)
 
     def running(self) -> bool:
         return False
 
-    def ended(self):
-        return self._state
+    def result(self):
+        return self._result
 
-    def last_words(self) -> str:
-        return self._said
+    def last_line(self) -> str:
+        return self._line
 
     def stop(self) -> None: ...
 

@@ -34,7 +34,7 @@ np.savez("demos.npz", frames=frames, rewards=np.stack([e.rewards.numpy() for e i
 """
 PYTHON = """
 import pureward
-from pureward.distributed.fleet import train_all
+from pureward.distributed.training import train_all
 
 settings = {"reward.network.kind": "toy-network", "agent.rate": 0.05, "reward.batch": 4}
 settings |= {"replay.capacity": 400, "replay.frame_stack": 1, "reward.memory": 0}

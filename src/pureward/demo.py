@@ -13,7 +13,7 @@ from pureward.data.episodes import TRAIN
 from pureward.diagnostics.evidence import probe
 from pureward.diagnostics.history import History, card_number
 from pureward.diagnostics.report import write_report
-from pureward.distributed.fleet import train_all
+from pureward.distributed.training import train_all
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect

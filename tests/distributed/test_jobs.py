@@ -1,4 +1,4 @@
-"""Jobs: order, what is found, what fails, what waits; and processes of their own."""
+"""`run_jobs`: order, finished, failed, waiting and busy jobs; jobs in processes."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from at_once import AtOnce, Ended
-from pureward.distributed.jobs import work_off
+from pureward.distributed.jobs import Watcher, run_jobs
 from pureward.distributed.processes import LocalProcesses
 from pureward.errors import InputError, RoomError, TrainingError
 from pureward.runs.directory import RunDirectory
@@ -18,7 +18,7 @@ from pureward.runs.directory import RunDirectory
 
 @dataclass(frozen=True)
 class Task:
-    """Leaves a file in its folder, or does what it is told instead."""
+    """Writes a file to its folder, or does what `does` says."""
 
     out: Path
     after: tuple[Path, ...] = ()
@@ -37,7 +37,7 @@ class Task:
     def run(self) -> bool:
         print(f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES')}")
         if self.does == "fail":
-            raise InputError("it must not be so; make it otherwise")
+            raise InputError("the value must be 1, got 2; use 1")
         if self.does == "stop":
             return False
         if self.does == "die":
@@ -56,42 +56,28 @@ class Task:
         return True
 
 
-class Silent:
-    def begin(self, job):
-        return job
-
-    def look(self, job) -> None: ...
-
-    def put_off(self, job, room) -> None: ...
-
-    def wait_for(self, job) -> bool:
-        return True
-
-    def end(self, ending) -> None: ...
-
-
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch):
-    monkeypatch.setattr("pureward.distributed.jobs._LOOK_EVERY", 0.02)
+def _poll_often(monkeypatch):
+    monkeypatch.setattr("pureward.distributed.jobs._POLL_SECONDS", 0.02)
 
 
-def states(endings) -> dict[str, str]:
-    return {ending.job.out.name: ending.state for ending in endings}
+def states(outcomes) -> dict[str, str]:
+    return {outcome.job.out.name: outcome.state for outcome in outcomes}
 
 
-def test_jobs_begin_after_those_they_need_and_once(tmp_path):
+def test_jobs_start_after_those_they_need_and_only_once(tmp_path):
     last = Task(tmp_path / "last", after=(tmp_path / "first", tmp_path / "second"))
     jobs = [last, Task(tmp_path / "first"), Task(tmp_path / "second", after=(tmp_path / "first",))]
     executor = AtOnce()
-    endings = work_off(jobs, executor, Silent())
+    outcomes = run_jobs(jobs, executor, Watcher())
     assert executor.started == ["first", "second", "last"]
-    assert states(endings) == {"last": "finished", "first": "finished", "second": "finished"}
+    assert states(outcomes) == {"last": "finished", "first": "finished", "second": "finished"}
     again = AtOnce()
-    assert set(states(work_off(jobs, again, Silent())).values()) == {"found"}
+    assert set(states(run_jobs(jobs, again, Watcher())).values()) == {"found"}
     assert again.started == []
 
 
-def test_a_failure_holds_up_only_those_that_need_it(tmp_path):
+def test_a_failure_blocks_only_jobs_that_need_it(tmp_path):
     jobs = [
         Task(tmp_path / "bad", does="fail"),
         Task(tmp_path / "needs", after=(tmp_path / "bad",)),
@@ -99,45 +85,47 @@ def test_a_failure_holds_up_only_those_that_need_it(tmp_path):
         Task(tmp_path / "late", does="stop"),
         Task(tmp_path / "good"),
     ]
-    endings = work_off(jobs, AtOnce(), Silent())
-    assert states(endings) == {
+    outcomes = run_jobs(jobs, AtOnce(), Watcher())
+    assert states(outcomes) == {
         **{"bad": "failed", "needs": "blocked", "needs-too": "blocked"},
         **{"late": "stopped", "good": "finished"},
     }
-    assert [endings[0].said, endings[1].said] == [
-        "it must not be so; make it otherwise",
+    assert [outcomes[0].message, outcomes[1].message] == [
+        "the value must be 1, got 2; use 1",
         "waits for bad",
     ]
 
 
-def test_what_nobody_makes_blocks_unless_the_work_is_there(tmp_path):
-    jobs = [Task(tmp_path / name, after=(tmp_path / "nobody",)) for name in ("there", "not-there")]
+def test_a_missing_requirement_blocks_unless_the_job_is_finished(tmp_path):
+    jobs = [
+        Task(tmp_path / name, after=(tmp_path / "missing",)) for name in ("finished", "unfinished")
+    ]
     jobs[0].run()
-    endings = work_off(jobs, AtOnce(), Silent())
-    assert states(endings) == {"there": "found", "not-there": "blocked"}
-    assert endings[1].said == "waits for nobody"
+    outcomes = run_jobs(jobs, AtOnce(), Watcher())
+    assert states(outcomes) == {"finished": "found", "unfinished": "blocked"}
+    assert outcomes[1].message == "waits for missing"
 
 
-def test_a_watcher_may_refuse_to_begin(tmp_path):
-    class Refusing(Silent):
-        def begin(self, job):
+def test_a_watcher_may_refuse_to_start_a_job(tmp_path):
+    class Refusing(Watcher):
+        def on_start(self, job):
             return None
 
     executor = AtOnce()
-    (ending,) = work_off([Task(tmp_path / "one")], executor, Refusing())
-    assert ending.state == "stopped"
+    (outcome,) = run_jobs([Task(tmp_path / "one")], executor, Refusing())
+    assert outcome.state == "stopped"
     assert executor.started == []
 
 
-def test_processes_tell_how_they_ended_and_see_their_gpu(tmp_path, monkeypatch):
+def test_processes_report_their_result_and_see_their_gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
     jobs = [Task(tmp_path / does, does=does) for does in ("good", "fail", "stop", "die")]
-    endings = work_off(jobs, LocalProcesses(places=("4", "5", "4", "5")), Silent())
-    assert states(endings) == {
+    outcomes = run_jobs(jobs, LocalProcesses(places=("4", "5", "4", "5")), Watcher())
+    assert states(outcomes) == {
         **{"good": "finished", "fail": "failed", "stop": "stopped", "die": "failed"}
     }
-    assert endings[1].said == "it must not be so; make it otherwise"
-    assert endings[3].said.startswith("killed by SIGKILL")
+    assert outcomes[1].message == "the value must be 1, got 2; use 1"
+    assert outcomes[3].message.startswith("killed by SIGKILL")
     assert [(tmp_path / name / "log.txt").read_text() for name in ("good", "stop")] == [
         "GPU 4\n",
         "GPU 4\n",
@@ -146,22 +134,22 @@ def test_processes_tell_how_they_ended_and_see_their_gpu(tmp_path, monkeypatch):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,5"
 
 
-def test_whatever_is_at_work_stops_if_the_watcher_raises(tmp_path):
-    class Impatient(Silent):
-        def look(self, job) -> None:
+def test_running_jobs_stop_if_the_watcher_raises(tmp_path):
+    class Impatient(Watcher):
+        def on_poll(self, job) -> None:
             raise TrainingError("enough")
 
     began = time.monotonic()
     with pytest.raises(TrainingError, match="enough"):
-        work_off(
+        run_jobs(
             [Task(tmp_path / "long", does="sleep")], LocalProcesses(places=(None,)), Impatient()
         )
-    assert time.monotonic() - began < 300, "it sleeps for 600 seconds unless it is stopped"
+    assert time.monotonic() - began < 300, "the job sleeps for 600 seconds"
     assert not (tmp_path / "long" / "done").exists()
 
 
 class Small:
-    """A device that has room for some jobs, each of which takes two looks."""
+    """An executor with memory for `room` jobs, each of which runs for two polls."""
 
     at_once = 5
 
@@ -170,7 +158,7 @@ class Small:
         self.handles: list[Held] = []
 
     def start(self, job):
-        self.handles = [handle for handle in self.handles if handle.looks > 0]
+        self.handles = [handle for handle in self.handles if handle.polls > 0]
         fits = len(self.handles) < self.room
         handle = Held(job, fits)
         self.handles += [handle] if fits else []
@@ -180,63 +168,63 @@ class Small:
 
 class Held(Ended):
     def __init__(self, job, fits: bool) -> None:
-        self.job, self.fits, self.looks = job, fits, 2 if fits else 0
+        self.job, self.fits, self.polls = job, fits, 2 if fits else 0
 
     def running(self) -> bool:
-        self.looks -= 1
-        return self.looks >= 0
+        self.polls -= 1
+        return self.polls >= 0
 
-    def ended(self):
-        return "finished" if self.fits and self.job.run() else "crowded"
+    def result(self):
+        return "finished" if self.fits and self.job.run() else "out of memory"
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         return "no memory"
 
 
-def test_a_job_without_room_waits_for_another_and_fewer_are_at_work_then(tmp_path):
-    class Counting(Silent):
-        put = 0
+def test_a_job_out_of_memory_waits_and_fewer_run_in_parallel(tmp_path):
+    class Counting(Watcher):
+        postponed = 0
 
-        def put_off(self, job, room) -> None:
-            self.put += 1
+        def on_out_of_memory(self, job, at_once) -> None:
+            self.postponed += 1
 
     jobs = [Task(tmp_path / str(number)) for number in range(9)]
     executor, watcher = Small(room=3), Counting()
-    endings = work_off(jobs, executor, watcher)
-    assert set(states(endings).values()) == {"finished"}
+    outcomes = run_jobs(jobs, executor, watcher)
+    assert set(states(outcomes).values()) == {"finished"}
     assert executor.most == 3
-    assert watcher.put == 2  # of the first five; then three at once are enough
-    assert executor.started == len(jobs) + watcher.put
+    assert watcher.postponed == 2  # of the first five; then three at once are enough
+    assert executor.started == len(jobs) + watcher.postponed
 
 
-def test_a_job_that_has_no_room_even_alone_has_failed(tmp_path):
-    (ending,) = work_off([Task(tmp_path / "large")], Small(room=0), Silent())
-    assert (ending.state, ending.said) == ("failed", "no memory")
+def test_a_job_out_of_memory_on_its_own_fails(tmp_path):
+    (outcome,) = run_jobs([Task(tmp_path / "large")], Small(room=0), Watcher())
+    assert (outcome.state, outcome.message) == ("failed", "no memory")
 
 
 @pytest.mark.parametrize("does", ["allocate", "claim"])
-def test_a_process_without_memory_says_so(tmp_path, does):
+def test_a_process_reports_out_of_memory(tmp_path, does):
     job = Task(tmp_path / "large", does=does)
-    (ending,) = work_off([job], LocalProcesses(places=(None,)), Silent())
-    assert ending.state == "failed"
-    assert ending.said.startswith("there is no memory left for it: ")
+    (outcome,) = run_jobs([job], LocalProcesses(places=(None,)), Watcher())
+    assert outcome.state == "failed"
+    assert outcome.message.startswith("out of memory: ")
     if does == "claim":
-        assert "capacity=9 fits" in ending.said
+        assert "capacity=9 fits" in outcome.message
     assert "Traceback" not in (tmp_path / "large" / "log.txt").read_text()
 
 
-class Neighbour(Silent):
-    """Another process that holds a job's folder for some looks, and then leaves it done or not."""
+class Neighbour(Watcher):
+    """Another process that holds the folder of a job for some polls; it may finish the job."""
 
-    def __init__(self, job: Task, looks: int, done: bool) -> None:
-        self.job, self.looks, self.done = job, looks, done
+    def __init__(self, job: Task, polls: int, done: bool) -> None:
+        self.job, self.polls, self.done = job, polls, done
         self.held = RunDirectory(job.out)
         self.held.__enter__()
 
-    def wait_for(self, job) -> bool:
+    def on_busy(self, job) -> bool:
         assert job == self.job
-        self.looks -= 1
-        if self.looks == 0:
+        self.polls -= 1
+        if self.polls == 0:
             if self.done:
                 (job.out / "done").touch()
             self.held.__exit__()
@@ -244,45 +232,45 @@ class Neighbour(Silent):
 
 
 @pytest.mark.parametrize(("done", "state"), [(True, "found"), (False, "finished")])
-def test_a_job_that_another_process_is_at_is_left_to_it(tmp_path, done, state):
+def test_a_busy_job_waits_for_the_other_process(tmp_path, done, state):
     jobs = [Task(tmp_path / name) for name in ("taken", "free")]
     executor = AtOnce()
-    endings = work_off(jobs, executor, Neighbour(jobs[0], looks=3, done=done))
-    assert states(endings) == {"taken": state, "free": "finished"}
+    outcomes = run_jobs(jobs, executor, Neighbour(jobs[0], polls=3, done=done))
+    assert states(outcomes) == {"taken": state, "free": "finished"}
     assert executor.started == ["free"] + ["taken"] * (not done)
 
 
-def test_nobody_waits_for_another_process_when_the_time_is_over(tmp_path):
-    class Hurried(Silent):
-        def wait_for(self, job) -> bool:
+def test_a_busy_job_stops_when_the_time_is_over(tmp_path):
+    class Hurried(Watcher):
+        def on_busy(self, job) -> bool:
             return False
 
     job = Task(tmp_path / "taken")
     with RunDirectory(job.out):
-        (ending,) = work_off([job], AtOnce(), Hurried())
-    assert ending.state == "stopped"
-    assert ending.said.startswith("another process was at it")
+        (outcome,) = run_jobs([job], AtOnce(), Hurried())
+    assert outcome.state == "stopped"
+    assert outcome.message.startswith("another process was using it")
 
 
-def test_a_process_that_is_second_waits_for_the_first(tmp_path):
-    """As two commands do that were started at once: neither saw the other before it began."""
+def test_a_process_that_finds_its_folder_locked_waits(tmp_path):
+    """Another command locks the folder between the check and the start."""
 
     @dataclass
-    class Blind(Silent):
+    class Blind(Watcher):
         held: RunDirectory
         waited: int = 0
 
-        def begin(self, job):
+        def on_start(self, job):
             if not self.waited:
-                self.held.__enter__()  # after the look, before the process has its folder
+                self.held.__enter__()  # after the check, before the process locks it
             return job
 
-        def wait_for(self, job) -> bool:
+        def on_busy(self, job) -> bool:
             self.waited += 1
             self.held.__exit__()
             return True
 
     job = Task(tmp_path / "taken", does="hold")
     watcher = Blind(RunDirectory(job.out))
-    (ending,) = work_off([job], LocalProcesses(places=(None,)), watcher)
-    assert (ending.state, watcher.waited) == ("finished", 1)
+    (outcome,) = run_jobs([job], LocalProcesses(places=(None,)), watcher)
+    assert (outcome.state, watcher.waited) == ("finished", 1)

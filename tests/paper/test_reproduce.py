@@ -138,7 +138,7 @@ def test_folder_with_other_settings_is_refused(first):
 def test_hacking_scores_episodes_of_every_seed(out):
     plan = small_plan(out, figure=FIGURES["hacking"], tasks=("reach",), seeds=2)
     done = reproduce(plan, AtOnce(), device="cpu")
-    assert not [ending for ending in done.endings if not ending.well]
+    assert not [outcome for outcome in done.outcomes if not outcome.succeeded]
     assert [path.name for path in done.files][:2] == ["hacking-reach.png", "hacking-reach.pdf"]
     with Image.open(done.files[0]) as picture:
         assert picture.width > picture.height > 200

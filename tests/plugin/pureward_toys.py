@@ -1,4 +1,4 @@
-"""One toy of everything that can be added to pureward from outside."""
+"""A plugin: one toy of each kind that a package can register."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -179,18 +179,18 @@ READERS.register("toy-reader")(Reader(matches=lambda path: path.suffix == ".npz"
 
 
 class Done:
-    """A job that was done before anybody asked."""
+    """A job that has ended."""
 
-    def __init__(self, well: bool) -> None:
-        self.well = well
+    def __init__(self, finished: bool) -> None:
+        self.finished = finished
 
     def running(self) -> bool:
         return False
 
-    def ended(self) -> Result:
-        return "finished" if self.well else "stopped"
+    def result(self) -> Result:
+        return "finished" if self.finished else "stopped"
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         return ""
 
     def stop(self) -> None:
@@ -202,7 +202,7 @@ class Done:
 
 @EXECUTORS.register("toy-executor")
 class Inline:
-    """Does a job in this process, before the next one is started."""
+    """Runs each job in this process when it is started."""
 
     def __init__(self, *, device: str, at_once: int) -> None:
         self.at_once = 1

@@ -83,10 +83,10 @@ def reproduce(
     for row in done.claims:
         print(f"{row['outcome']}: {row['claim']} [{row['task']}: {row['numbers']}]")
     print("\n".join(f"  {path}" for path in done.files))
-    waiting = [one for one in done.endings if one.state in ("stopped", "blocked")]
+    waiting = [one for one in done.outcomes if one.state in ("stopped", "blocked")]
     if waiting:
         print(f"{len(waiting)} steps were out of time or wait for others; call again to go on")
-    failed = [one for one in done.endings if one.state == "failed"]
+    failed = [one for one in done.outcomes if one.state == "failed"]
     if failed:
-        told = "; ".join(f"{one.job.out}: {one.said}" for one in failed)
+        told = "; ".join(f"{one.job.out}: {one.message}" for one in failed)
         raise TrainingError(f"{len(failed)} steps failed ({told}); log.txt there tells more")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several runs at once: jobs, and executors that start them."""
+"""Runs in parallel: jobs, and executors that start them."""
 
 from pureward.distributed import processes
 from pureward.distributed.jobs import EXECUTORS

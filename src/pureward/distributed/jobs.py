@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that need each other, several at once: what waits, what is at work, what became of it.
+"""Runs jobs in parallel, each after the jobs that it needs.
 
-An `Executor` starts the jobs. "local" starts processes on this machine; one for a cluster (SLURM)
-is a class with `at_once` and `start`, registered with `@EXECUTORS.register("mine")`. It must see
-the jobs' folders under the same path.
+An `Executor` starts the jobs. "local" starts processes on this machine. An executor for a cluster
+(SLURM) is a class with `at_once` and `start`, registered with `@EXECUTORS.register("mine")`; its
+machines must see the folders of the jobs under the same paths.
 """
 
 import time
@@ -15,13 +15,16 @@ from typing import Literal, Protocol
 from pureward.errors import TrainingError
 from pureward.registry import Registry
 
-_LOOK_EVERY = 0.5  # seconds between looks at how the work stands
+_POLL_SECONDS = 0.5
 
-Result = Literal["finished", "stopped", "failed", "crowded", "busy"]
+#: How a started job ended; "busy" means that another process had its folder.
+Result = Literal["finished", "stopped", "failed", "out of memory", "busy"]
+#: "found": finished before; "stopped": can be resumed; "blocked": a job that it needs is missing.
+State = Literal["found", "finished", "stopped", "failed", "blocked"]
 
 
 class Job(Protocol):
-    """Work that leaves a folder; doing it again goes on from where it was left."""
+    """Work whose output is a folder; running it again resumes it."""
 
     @property
     def out(self) -> Path:
@@ -30,12 +33,12 @@ class Job(Protocol):
 
     @property
     def log(self) -> Path:
-        """Where what it prints goes."""
+        """The file for what it prints."""
         ...
 
     @property
     def after(self) -> Sequence[Path]:
-        """Folders of other jobs that must be there first."""
+        """Folders of the jobs that must finish first."""
         ...
 
     def finished(self) -> bool:
@@ -43,11 +46,11 @@ class Job(Protocol):
         ...
 
     def busy(self) -> bool:
-        """Whether another process is at it, that is none of ours."""
+        """Whether another process works on it."""
         ...
 
     def run(self) -> bool:
-        """Do it, in this process; whether it came to its end. A failure is raised."""
+        """Run in this process; return whether it finished. A failure raises."""
         ...
 
 
@@ -55,19 +58,19 @@ class Handle(Protocol):
     """A job that was started."""
 
     def running(self) -> bool:
-        """Whether it is still at work."""
+        """Whether it still runs."""
         ...
 
-    def ended(self) -> Result:
-        """How it ended; crowded if there was no memory for it, busy if another was at it."""
+    def result(self) -> Result:
+        """How it ended."""
         ...
 
-    def last_words(self) -> str:
-        """The last line it printed."""
+    def last_line(self) -> str:
+        """The last line that it printed."""
         ...
 
     def stop(self) -> None:
-        """Ask for a checkpoint and an end."""
+        """Tell it to write a checkpoint and end."""
         ...
 
     def wait(self) -> None:
@@ -80,150 +83,141 @@ class Executor(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many may be at work beside each other."""
+        """Number of jobs that may run in parallel."""
         ...
 
     def start(self, job: Job) -> Handle:
-        """Begin a job, or go on with it; called while fewer than `at_once` are at work."""
+        """Start or resume a job; called while fewer than `at_once` run."""
         ...
 
 
-#: Name → function that makes an executor: called with device and at_once, by keyword.
+#: Name → function that makes an executor; it is called with the keywords device and at_once.
 EXECUTORS: Registry[Callable[..., Executor]] = Registry("executor")
-
-State = Literal["found", "finished", "stopped", "failed", "blocked"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
-    """What became of a job."""
+class Outcome:
+    """How a job ended."""
 
     job: Job
     state: State
-    """Found finished; finished now; stopped before its end, to be resumed; failed; or never
-    begun, since something it needs is not there."""
-    said: str = ""
-    """Its last words, or what it waits for."""
+    message: str = ""
+    """The last line that it printed, or why it did not start."""
 
     @property
-    def well(self) -> bool:
-        """Whether the work is there."""
+    def succeeded(self) -> bool:
+        """Whether the job is finished, by this call or an earlier one."""
         return self.state in ("found", "finished")
 
 
-class Watcher(Protocol):
-    """Follows the work, and may change or refuse what is to begin."""
+class Watcher:
+    """Callbacks of `run_jobs`; override those that you need."""
 
-    def begin(self, job: Job) -> Job | None:
-        """The job as it shall be done, or None if there is no time for it."""
-        ...
+    def on_start(self, job: Job) -> Job | None:
+        """Return the job to start, possibly changed, or None if there is no time for it."""
+        return job
 
-    def look(self, job: Job) -> None:
-        """A job is at work."""
-        ...
+    def on_poll(self, job: Job) -> None:
+        """Called repeatedly while a job runs."""
 
-    def put_off(self, job: Job, room: int) -> None:
-        """A job found no memory beside the others and waits; so many are at work at once now."""
-        ...
+    def on_out_of_memory(self, job: Job, at_once: int) -> None:
+        """Called when a job ran out of memory and waits; `at_once` jobs run in parallel now."""
 
-    def wait_for(self, job: Job) -> bool:
-        """Whether to wait, as another process is at a job; asked again and again."""
-        ...
+    def on_busy(self, job: Job) -> bool:
+        """Return whether to wait for another process that works on a job; called repeatedly."""
+        return True
 
-    def end(self, ending: Ending) -> None:
-        """A job has ended; raising stops all others."""
-        ...
+    def on_end(self, outcome: Outcome) -> None:
+        """Called when a job has ended; an exception stops all others."""
 
 
-def work_off(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[Ending]:
-    """Do all jobs, each after those it needs; one that fails holds up only those that need it.
+def run_jobs(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[Outcome]:
+    """Run the unfinished jobs, each after those that it needs.
 
-    One that finds no memory beside others waits until one of them has ended, and from then on no
-    more are at work at once than there was room for. One that another process is at is left to it:
-    found, if that comes to its end; gone on with, if not.
+    A failed job blocks only the jobs that need it. A job that runs out of memory beside others
+    starts again when one of them has ended; from then on fewer run in parallel. A job that another
+    process works on waits for that process and is resumed if it was left unfinished. If this
+    process is interrupted or the watcher raises, running jobs stop with a checkpoint.
 
-    Jobs that are finished are left alone. If this process is interrupted or the watcher raises,
-    whatever is at work stops with a checkpoint.
+    Args:
+        jobs: in any order.
+        executor: starts them.
+        watcher: is called at every change.
+
+    Returns:
+        An outcome per job, in the order of the jobs.
     """
-    fleet = _Fleet(list(jobs), executor, watcher)
+    queue = _Queue(list(jobs), executor, watcher)
     try:
-        while fleet.waiting or fleet.working:
-            fleet.start_what_can()
-            if fleet.working or fleet.waiting:
-                time.sleep(_LOOK_EVERY)
-            fleet.look()
+        while queue.waiting or queue.running:
+            queue.start()
+            if queue.running or queue.waiting:
+                time.sleep(_POLL_SECONDS)
+            queue.poll()
     except KeyboardInterrupt:
         raise TrainingError("interrupted; the runs can be resumed") from None
     finally:
-        for _, handle in fleet.working:
+        for _, handle in queue.running:
             handle.stop()
-        for _, handle in fleet.working:
+        for _, handle in queue.running:
             handle.wait()
-    return [fleet.endings[job.out] for job in jobs]
+    return [queue.outcomes[job.out] for job in jobs]
 
 
 @dataclass
-class _Fleet:
-    """Where each job stands."""
-
+class _Queue:
     waiting: list[Job]
     executor: Executor
     watcher: Watcher
-    working: list[tuple[Job, Handle]] = field(default_factory=list)
-    endings: dict[Path, Ending] = field(default_factory=dict)
+    running: list[tuple[Job, Handle]] = field(default_factory=list)
+    outcomes: dict[Path, Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.outs = {job.out for job in self.waiting}
-        self.room = self.executor.at_once
+        self.at_once = self.executor.at_once
 
-    def start_what_can(self) -> None:
+    def start(self) -> None:
+        """Start every waiting job that can start."""
         for job in list(self.waiting):
-            needed = [self.endings.get(path) for path in job.after]
-            lost = [e.job.out.name for e in needed if e is not None and not e.well]
-            lost += [path.name for path in job.after if path not in self.outs]
-            if job.finished():  # whatever became of what it once needed
-                self._settle(job, "found")
-            elif lost:
-                self._settle(job, "blocked", f"waits for {', '.join(lost)}")
-            elif None in needed or len(self.working) >= self.room:
+            needed = [self.outcomes.get(path) for path in job.after]
+            missing = [o.job.out.name for o in needed if o is not None and not o.succeeded]
+            missing += [path.name for path in job.after if path not in self.outs]
+            if job.finished():  # even if a job that it needed is missing now
+                self._end(job, "found")
+            elif missing:
+                self._end(job, "blocked", f"waits for {', '.join(missing)}")
+            elif None in needed or len(self.running) >= self.at_once:
                 continue
-            elif not job.busy():
-                self._start(job)
-            elif self.watcher.wait_for(job):
-                continue
+            elif job.busy():
+                if self.watcher.on_busy(job):
+                    continue
+                self._end(job, "stopped", "another process was using it when the time was over")
+            elif (chosen := self.watcher.on_start(job)) is None:
+                self._end(job, "stopped", "there was no time left to start it")
             else:
-                self._settle(job, "stopped", "another process was at it when the time was over")
+                self.running.append((chosen, self.executor.start(chosen)))
             self.waiting.remove(job)
 
-    def look(self) -> None:
-        for job, handle in list(self.working):
-            self.watcher.look(job)
+    def poll(self) -> None:
+        """Take ended jobs off the list of running ones."""
+        for job, handle in list(self.running):
+            self.watcher.on_poll(job)
             if handle.running():
                 continue
-            self.working.remove((job, handle))
-            ended = handle.ended()
-            if ended == "busy":  # by one that was faster
+            self.running.remove((job, handle))
+            result = handle.result()
+            if result == "busy":  # another process was faster
                 self.waiting.insert(0, job)
-            elif ended != "crowded":
-                self._settle(job, ended, handle.last_words())
-            elif self.working:
-                self._put_off(job)
-            else:  # alone it had all the memory there is
-                self._settle(job, "failed", handle.last_words())
+            elif result != "out of memory":
+                self._end(job, result, handle.last_line())
+            elif self.running:
+                self.at_once = len(self.running)
+                self.waiting.insert(0, job)
+                self.watcher.on_out_of_memory(job, self.at_once)
+            else:  # it had all the memory
+                self._end(job, "failed", handle.last_line())
 
-    def _start(self, job: Job) -> None:
-        chosen = self.watcher.begin(job)
-        if chosen is None:
-            self._settle(job, "stopped", "there was no time left to begin it")
-        else:
-            self.working.append((chosen, self.executor.start(chosen)))
-
-    def _put_off(self, job: Job) -> None:
-        self.room = len(self.working)
-        self.waiting.insert(0, job)
-        self.watcher.put_off(job, self.room)
-
-    def _settle(self, job: Job, state: State, said: str = "") -> None:
-        ending = Ending(job=job, state=state, said=said)
-        self.endings[job.out] = ending
-        self.watcher.end(ending)
+    def _end(self, job: Job, state: State, message: str = "") -> None:
+        outcome = Outcome(job=job, state=state, message=message)
+        self.outcomes[job.out] = outcome
+        self.watcher.on_end(outcome)

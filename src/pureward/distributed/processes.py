@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs as processes of this machine, each on its GPU where there are several."""
+"""The executor "local": a process per job on this machine, spread over its GPUs."""
 
 import multiprocessing
 import os
@@ -27,42 +27,42 @@ from pureward.errors import (
 )
 from pureward.files import open_regular
 
-# Fork would copy threads and locks of torch half-way; a new interpreter has none.
+# Fork would copy torch's threads and locks in an undefined state.
 _CONTEXT = multiprocessing.get_context("spawn")
-# Exit codes: "try again later" (EX_TEMPFAIL of sysexits.h), "no memory" (ENOMEM), "busy" (EBUSY).
-_ENDINGS: dict[int, Result] = {0: "finished", 75: "stopped", 12: "crowded", 16: "busy"}
-_CODES = {result: code for code, result in _ENDINGS.items()}
-_LAST_WORDS = 2**16  # bytes of a log that are looked at
-_BAR = "%|"  # of every progress bar
+# Exit codes: EX_TEMPFAIL of sysexits.h, ENOMEM, EBUSY.
+_RESULTS: dict[int, Result] = {0: "finished", 75: "stopped", 12: "out of memory", 16: "busy"}
+_CODES = {result: code for code, result in _RESULTS.items()}
+_LOG_BYTES = 2**16  # read from the end of a log
+_BAR = "%|"  # part of every progress bar
 
 
 @dataclass
 class LocalProcesses:
-    """A process a job, on this machine."""
+    """Starts a process per job on this machine."""
 
     places: Sequence[str | None]
-    """For each process at once the GPU it sees; None shows it all."""
+    """For each parallel process the GPU that it sees; None for all GPUs."""
     threads: int = 1
-    """Of each process."""
+    """CPU threads of each process."""
     _handles: dict[int, "LocalProcess"] = field(default_factory=dict, init=False)
 
     @property
     def at_once(self) -> int:
-        """As many as there are places."""
+        """Number of places."""
         return len(self.places)
 
     def start(self, job: Job) -> "LocalProcess":
-        """Begin a job on the first place that is free."""
+        """Start a job at the first free place."""
         slots = range(self.at_once)
         slot = next(n for n in slots if n not in self._handles or not self._handles[n].running())
         job.log.parent.mkdir(parents=True, exist_ok=True)
-        said = job.log.stat().st_size if job.log.exists() else 0
-        process = _CONTEXT.Process(target=_work, args=(job,))
+        log_start = job.log.stat().st_size if job.log.exists() else 0
+        process = _CONTEXT.Process(target=_run_job, args=(job,))
         gpu = self.places[slot]
-        shown = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
-        with _environment({**shown, "OMP_NUM_THREADS": str(self.threads)}):
+        visible = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
+        with _environment({**visible, "OMP_NUM_THREADS": str(self.threads)}):
             process.start()
-        self._handles[slot] = LocalProcess(process, job.log, said)
+        self._handles[slot] = LocalProcess(process, job.log, log_start)
         return self._handles[slot]
 
 
@@ -94,31 +94,30 @@ class LocalProcess:
 
     process: SpawnProcess
     log: Path
-    said: int = 0
-    """Bytes of the log that processes before it have written."""
+    log_start: int = 0
+    """Size of the log, in bytes, when the process started."""
 
     def running(self) -> bool:
-        """Whether it is still at work."""
+        """Whether it still runs."""
         return self.process.is_alive()
 
-    def ended(self) -> Result:
+    def result(self) -> Result:
         """How it ended, by its exit code."""
         code = self.process.exitcode
-        return "failed" if code is None else _ENDINGS.get(code, "failed")
+        return "failed" if code is None else _RESULTS.get(code, "failed")
 
-    def last_words(self) -> str:
-        """The last line of its log, and the signal that killed it if one did."""
-        written = _end_of(self.log, self.said) if self.log.exists() else b""
+    def last_line(self) -> str:
+        """The last line of its log, after the name of the signal that killed it, if any."""
+        written = _log_end(self.log, self.log_start) if self.log.exists() else b""
         text = written.decode(errors="replace").replace("\r", "\n")
-        told = [line.strip() for line in text.splitlines() if line.strip()]
-        # A bar may be another's, that still runs and writes to the same log.
-        words = [line for line in told if _BAR not in line] or told or ["it said nothing"]
-        last = words[-1]
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        # A progress bar may be of another process that writes to the same log.
+        last = ([line for line in lines if _BAR not in line] or lines or ["no output"])[-1]
         code = self.process.exitcode or 0
         return last if code >= 0 else f"killed by {signal.Signals(-code).name}; {last}"
 
     def stop(self) -> None:
-        """Ask for a checkpoint and an end."""
+        """Tell it to write a checkpoint and end."""
         self.process.terminate()
 
     def wait(self) -> None:
@@ -126,37 +125,37 @@ class LocalProcess:
         self.process.join()
 
 
-def _end_of(log: Path, start: int) -> bytes:
-    """What a log says from a byte on, its last part if that is long."""
+def _log_end(log: Path, start: int) -> bytes:
+    """The bytes of a log from `start` on, at most the last `_LOG_BYTES`."""
     with open(log, "rb", opener=open_regular) as file:
-        file.seek(max(start, os.fstat(file.fileno()).st_size - _LAST_WORDS))
-        return file.read(_LAST_WORDS)
+        file.seek(max(start, os.fstat(file.fileno()).st_size - _LOG_BYTES))
+        return file.read(_LOG_BYTES)
 
 
-def _work(job: Job) -> None:
-    """What a process does: everything it says goes to the log, and it ends with its parent."""
+def _run_job(job: Job) -> None:
+    """Run a job in this process; output goes to its log, and the exit code is its result."""
     with open(job.log, "ab", opener=open_regular) as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
-    # A file is written in blocks: what is printed would follow the error that ends the process.
+    # With block buffering, output would follow the error that ends the process.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        well = job.run()
+        finished = job.run()
     except Exception as error:
         if lacks_memory(error):
-            print(f"there is no memory left for it: {in_brief(error)}", file=sys.stderr)
-            sys.exit(_CODES["crowded"])
+            print(f"out of memory: {in_brief(error)}", file=sys.stderr)
+            sys.exit(_CODES["out of memory"])
         if isinstance(error, InUseError):
             sys.exit(_CODES["busy"])
         if isinstance(error, InputError | SimulationError | TrainingError):
             sys.exit(str(error))
         raise
-    sys.exit(_CODES["finished" if well else "stopped"])
+    sys.exit(_CODES["finished" if finished else "stopped"])
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed can stop nobody; its child sees it go and stops by itself."""
+    """Send this process SIGTERM when its parent exits, also if that was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -165,7 +164,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Processes that start meanwhile find these variables; nothing else tells torch in time."""
+    """Set variables for processes that start in the block; torch reads them at import."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pureward.diagnostics.history import against_demonstrations, read_history
-from pureward.distributed.jobs import Ending, Executor
+from pureward.distributed.jobs import Executor, Outcome
 from pureward.distributed.training import Training
 from pureward.errors import InputError, TrainingError
 from pureward.paper.draw import DRAW
@@ -28,7 +28,7 @@ class Reproduced:
     """The picture as PNG and PDF, if there was anything to draw, and the table."""
     claims: list[dict[str, str]]
     """Claim, task, rule, outcome and numbers of each."""
-    endings: list[Ending]
+    outcomes: list[Outcome]
     """How each step ended."""
 
 
@@ -43,11 +43,11 @@ def reproduce(
         budget_minutes: for all steps together; 0 for no limit.
         device: of the episodes that are rolled out for a picture.
     """
-    endings = carry_out(plan, executor, budget_minutes=budget_minutes)
+    outcomes = carry_out(plan, executor, budget_minutes=budget_minutes)
     results = read_results(plan)
     if not results.groups:
-        undone = [e for e in endings if e.state in ("failed", "stopped")]
-        reasons = "; ".join(f"{e.job.out} {e.state}: {e.said}" for e in undone)
+        undone = [e for e in outcomes if e.state in ("failed", "stopped")]
+        reasons = "; ".join(f"{e.job.out} {e.state}: {e.message}" for e in undone)
         raise TrainingError(
             f"no run of {plan.figure.name} has measured anything ({reasons}); call again to resume"
         )
@@ -57,8 +57,8 @@ def reproduce(
     if plan.tasks != plan.figure.tasks:
         name = "-".join([name, *plan.tasks])
     files = _draw(plan, results, name)
-    files += write_table(plan.out / name, plan.figure, results, _facts(plan, endings))
-    return Reproduced(files=files, claims=claim_rows(plan.figure, results), endings=endings)
+    files += write_table(plan.out / name, plan.figure, results, _facts(plan, outcomes))
+    return Reproduced(files=files, claims=claim_rows(plan.figure, results), outcomes=outcomes)
 
 
 def read_results(plan: Plan) -> Results:
@@ -98,19 +98,19 @@ def _draw(plan: Plan, results: Results, name: str) -> list[Path]:
     return paths
 
 
-def _facts(plan: Plan, endings: Sequence[Ending]) -> dict[str, Any]:
+def _facts(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Machines and versions of the runs, and how many have finished."""
-    runs = [e for e in endings if isinstance(e.job, Training) and e.job.after]
+    runs = [e for e in outcomes if isinstance(e.job, Training) and e.job.after]
     versions, unfinished = set(), []
-    for ending in runs:
-        status = RunDirectory(ending.job.out).read_status()
+    for outcome in runs:
+        status = RunDirectory(outcome.job.out).read_status()
         if "made_with" in status:
             versions.add(tuple(status["made_with"].items()))
-        if not ending.well:
-            how = f"{ending.state}: {ending.said}"
-            if status.get("state") == "interrupted" and ending.state != "failed":
+        if not outcome.succeeded:
+            how = f"{outcome.state}: {outcome.message}"
+            if status.get("state") == "interrupted" and outcome.state != "failed":
                 how = f"stopped at {steps_made(status):,} env steps"
-            unfinished.append(f"{ending.job.out.relative_to(plan.out)} {how}")
+            unfinished.append(f"{outcome.job.out.relative_to(plan.out)} {how}")
     return {
         "made with": [dict(one) for one in sorted(versions)],
         "runs finished": len(runs) - len(unfinished),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pureward.distributed.jobs import Ending, Executor, Job, work_off
+from pureward.distributed.jobs import Executor, Job, Outcome, Watcher, run_jobs
 from pureward.distributed.training import Training
 from pureward.errors import InputError
 from pureward.paper.plan import Plan
@@ -18,7 +18,7 @@ EXPERTS = 0.5
 RESERVE, LONGEST_RESERVE = 0.2, 60.0
 
 
-def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) -> list[Ending]:
+def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) -> list[Outcome]:
     """Run the unfinished steps of a plan and return how each step ended.
 
     Args:
@@ -30,7 +30,7 @@ def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) ->
     left = [step for step in plan.steps if not step.finished()]
     trained = [step for step in left if isinstance(step, Training)]
     budget = Budget(60.0 * budget_minutes or math.inf, trained, executor.at_once)
-    return work_off(plan.steps, executor, _Printer(plan.out, len(left), budget))
+    return run_jobs(plan.steps, executor, _Printer(plan.out, len(left), budget))
 
 
 def check_budget(minutes: float) -> None:
@@ -78,8 +78,8 @@ class Budget:
 
 
 @dataclass
-class _Printer:
-    """A watcher that prints a line when a step starts and when it ends."""
+class _Printer(Watcher):
+    """Prints a line when a step starts and when it ends."""
 
     out: Path
     total: int
@@ -88,7 +88,7 @@ class _Printer:
     elsewhere: set[Path] = field(default_factory=set)  # in use by another process
     ended: int = 0
 
-    def begin(self, job: Job) -> Job | None:
+    def on_start(self, job: Job) -> Job | None:
         if isinstance(job, Training) and (seconds := self.budget.turn(job)) < math.inf:
             if seconds < 1.0:
                 return None
@@ -97,30 +97,27 @@ class _Printer:
         self._print(job, "started")
         return job
 
-    def look(self, job: Job) -> None:
-        pass
-
-    def put_off(self, job: Job, room: int) -> None:
-        self.budget.at_once = room
+    def on_out_of_memory(self, job: Job, at_once: int) -> None:
+        self.budget.at_once = at_once
         self._print(job, "is out of memory and waits; fewer steps run in parallel from now on")
 
-    def wait_for(self, job: Job) -> bool:
+    def on_busy(self, job: Job) -> bool:
         if job.out not in self.elsewhere:
             self.elsewhere.add(job.out)
             self._print(job, "is in use by another process; waiting for it")
         return not self.budget.over()
 
-    def end(self, ending: Ending) -> None:
-        out = ending.job.out
-        if ending.state == "blocked" or (ending.state == "found" and out not in self.elsewhere):
+    def on_end(self, outcome: Outcome) -> None:
+        out = outcome.job.out
+        if outcome.state == "blocked" or (outcome.state == "found" and out not in self.elsewhere):
             return
         self.ended += 1
-        text = ending.state
+        text = outcome.state
         if out in self.started:
             text += f" after {time.monotonic() - self.started[out]:.0f} s"
-        if not ending.well:
-            text += f": {ending.said}"
-        self._print(ending.job, text, f"[{self.ended}/{self.total}] ")
+        if not outcome.succeeded:
+            text += f": {outcome.message}"
+        self._print(outcome.job, text, f"[{self.ended}/{self.total}] ")
 
     def _print(self, job: Job, text: str, prefix: str = "") -> None:
         print(f"  {prefix}{job.out.relative_to(self.out)} {text}", flush=True)

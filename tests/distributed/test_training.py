@@ -1,4 +1,4 @@
-"""Runs at once: all end, a failure is told, and what was done is not done again."""
+"""`train_all`: runs finish, a failure is reported, and finished runs are skipped."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pureward.distributed.fleet import train_all
 from pureward.distributed.processes import LocalProcesses
+from pureward.distributed.training import train_all
 from pureward.errors import TrainingError
 from pureward.runs.directory import RunDirectory
 from tiny import tiny
@@ -21,19 +21,19 @@ def status(path: Path) -> dict:
     return RunDirectory(path).read_status()
 
 
-def test_runs_train_beside_each_other_and_once(tmp_path, capfd, monkeypatch):
+def test_runs_train_in_parallel_and_only_once(tmp_path, capfd, monkeypatch):
     configs = [tiny(tmp_path / str(n), env_steps=80, seed=n) for n in range(2)]
     train_all(configs, at_once=2)
     for n in range(2):
         assert status(tmp_path / str(n))["state"] == "finished"
         assert "replay of 400 steps" in (tmp_path / str(n) / "log.txt").read_text()
-    assert "replay" not in capfd.readouterr().out, "what runs say goes to their logs"
-    monkeypatch.setattr(LocalProcesses, "start", lambda *_: pytest.fail("nothing is left to do"))
+    assert "replay" not in capfd.readouterr().out, "the output of runs goes to their logs"
+    monkeypatch.setattr(LocalProcesses, "start", lambda *_: pytest.fail("all runs are finished"))
     train_all(configs, at_once=2)
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_with_the_last_words(tmp_path):
+def test_a_failure_is_reported_with_the_last_line(tmp_path):
     config = tiny(tmp_path / "run", env_steps=80)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{")
@@ -48,7 +48,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from tiny import tiny
-from pureward.distributed.fleet import train_all
+from pureward.distributed.training import train_all
 if __name__ == "__main__":
     train_all([tiny(Path(sys.argv[1]), env_steps=800_000)])
 """
@@ -56,7 +56,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_runs_stop_with_whoever_started_them_and_can_go_on(tmp_path, number):
+def test_runs_stop_with_their_parent_and_can_be_resumed(tmp_path, number):
     script = tmp_path / "start.py"
     script.write_text(SCRIPT.format(tests=str(Path(__file__).parents[1])))
     run = tmp_path / "run"
@@ -68,7 +68,7 @@ def test_runs_stop_with_whoever_started_them_and_can_go_on(tmp_path, number):
         parent.send_signal(number)
         parent.wait(timeout=300)
     finally:
-        parent.kill()  # its runs end with it
+        parent.kill()  # its runs stop too
     _wait_for(lambda: status(run)["state"] == "interrupted")
     done = status(run)["env_steps"]
     train_all([replace(tiny(run), env_steps=done + 80)])
@@ -78,5 +78,5 @@ def test_runs_stop_with_whoever_started_them_and_can_go_on(tmp_path, number):
 def _wait_for(condition) -> None:
     until = time.monotonic() + 300
     while not condition():
-        assert time.monotonic() < until, "it never came"
+        assert time.monotonic() < until, "timed out"
         time.sleep(0.2)
