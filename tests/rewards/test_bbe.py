@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pureward.errors import InputError
-from pureward.rewards.priors.best_bin import best_bin
-from pureward.rewards.priors.resample import Sample, auc, interval, numbered, resampled
+from pureward.rewards.priors.estimators import (
+    Sample,
+    auc,
+    best_bin,
+    consecutive_labels,
+    interval,
+    resample,
+)
 
 
 def alike(*scores: float) -> Sample:
@@ -119,14 +125,14 @@ def test_mixtures_of_two_bells_are_found(share):
 
 
 def test_labels_are_numbered_in_their_order():
-    assert numbered(torch.tensor([7, 3, 7, -2, 3])).tolist() == [2, 1, 2, 0, 1]
-    assert numbered(torch.tensor([5])).tolist() == [0]
+    assert consecutive_labels(torch.tensor([7, 3, 7, -2, 3])).tolist() == [2, 1, 2, 0, 1]
+    assert consecutive_labels(torch.tensor([5])).tolist() == [0]
 
 
 def test_frames_of_a_trajectory_share_their_weight():
     episodes = torch.tensor([4, 9, 4, 9, 9])
     rng = torch.Generator().manual_seed(0)
-    sample = resampled("unlabeled", torch.zeros(5), episodes, 3, rng)
+    sample = resample("unlabeled", torch.zeros(5), episodes, 3, rng)
     assert int(sample.episodes) == 2
     assert sample.weights.shape == (4, 5)
     assert sample.weights[0].tolist() == pytest.approx([0.2] * 5)
@@ -150,7 +156,7 @@ def test_interval_is_as_wide_as_the_spread_of_trajectory_means():
     values = torch.randn(50, generator=rng, dtype=torch.float64)
     values = 0.5 + 0.1 * (values - values.mean()) / values.std()
     frames, episodes = values.repeat_interleave(20), torch.arange(50).repeat_interleave(20)
-    sample = resampled("unlabeled", frames, episodes, 4000, rng)
+    sample = resample("unlabeled", frames, episodes, 4000, rng)
     low, high = interval(sample.weights @ sample.logits)
     assert float(high - low) == pytest.approx(0.2 * 1.96 / 50**0.5, rel=0.1)
     assert float(low + high) == pytest.approx(1.0)  # a mirror image about the estimate
@@ -168,10 +174,10 @@ def test_interval_by_hand_reaches_the_end_that_no_resample_can():
 def test_scores_without_their_episodes_are_refused():
     rng = torch.Generator()
     with pytest.raises(InputError, match=r"unlabeled logits and their episodes.*\(3,\) and \(2,\)"):
-        resampled("unlabeled", torch.zeros(3), torch.zeros(2, dtype=torch.int64), 2, rng)
+        resample("unlabeled", torch.zeros(3), torch.zeros(2, dtype=torch.int64), 2, rng)
     with pytest.raises(InputError, match="held-out positive logits and their episodes"):
         empty = torch.zeros(0)
-        resampled("held-out positive", empty, empty.long(), 2, rng)
+        resample("held-out positive", empty, empty.long(), 2, rng)
 
 
 # AUC.

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from pureward.errors import InputError
-from pureward.rewards.priors.estimated import ESTIMATORS, EstimatedPrior
+from pureward.rewards.priors.estimated import EstimatedPrior
+from pureward.rewards.priors.estimators import ESTIMATORS
 from pureward.rewards.priors.prior import Evidence, parse_prior
 
 FRAMES = 40

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pureward.errors import InputError
-from pureward.rewards.priors.adjusted_count import adjusted_count
-from pureward.rewards.priors.resample import Sample
+from pureward.rewards.priors.estimators import Sample, adjusted_count
 from pureward.rewards.risks.failures import nnpnu
 from pureward.rewards.risks.pu import label_risk, nnpu, pn
 

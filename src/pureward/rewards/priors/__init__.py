@@ -2,8 +2,14 @@
 """Class priors η by name: fixed, scheduled or estimated."""
 
 from pureward.rewards.priors.estimated import EstimatedPrior
-from pureward.rewards.priors.evidence import Evidence
-from pureward.rewards.priors.prior import PRIORS, FixedPrior, LinearPrior, Prior, parse_prior
+from pureward.rewards.priors.prior import (
+    PRIORS,
+    Evidence,
+    FixedPrior,
+    LinearPrior,
+    Prior,
+    parse_prior,
+)
 
 __all__ = [
     "PRIORS",

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """η over a run: fixed, scheduled, or estimated.
 
-A prior is asked from time to time with the evidence that it wants, and returns η; the
-discriminator takes it through `set_prior`. `PRIORS` holds the kinds that can be written on the
-command line, as KIND:NUMBER:NUMBER.
+A run calls its prior at intervals with the evidence that it wants and passes η to the
+discriminator's `set_prior`. `PRIORS` holds the kinds for the command line, KIND:NUMBER:NUMBER.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,22 +11,47 @@ from inspect import signature
 from numbers import Real
 from typing import Literal
 
+from torch import Tensor
+
 from pureward.errors import InputError
 from pureward.registry import Registry
-from pureward.rewards.priors.evidence import Evidence
 
 Wanted = Literal["scores", "failures"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a prior may use; None if not available.
+
+    Logits are the discriminator's, of frames as they are scored for rewards, without dropout.
+    Episodes are integers, any labels; frames of one trajectory have the same one.
+    """
+
+    progress: float = 0.0
+    """Completed share of the run, 0 to 1."""
+    held_out_positive_logits: Tensor | None = None
+    """(n,) logits of positives that the discriminator never trained on."""
+    held_out_episodes: Tensor | None = None
+    """(n,) their episodes."""
+    unlabeled_logits: Tensor | None = None
+    """(m,) logits of recent agent frames."""
+    unlabeled_episodes: Tensor | None = None
+    """(m,) their episodes."""
+    failure_logits: Tensor | None = None
+    """(k,) logits of known failures that the discriminator never trained on."""
+    failure_episodes: Tensor | None = None
+    """(k,) their episodes."""
+
+
 class Prior:
-    """Where η comes from; a kind of its own overrides what differs."""
+    """Source of η; subclass it for a new kind."""
 
     wants: frozenset[Wanted] = frozenset()
     """Evidence that it needs: "scores" of held-out positives and of the agent's frames, and of
     known "failures"."""
 
     def __call__(self, evidence: Evidence) -> float:
-        """Return η for the updates to come, inside (0, 1)."""
+        """Return η for the next updates, inside (0, 1)."""
         raise NotImplementedError
 
     @property
@@ -36,40 +60,19 @@ class Prior:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, float]:
-        """Return what a resumed run needs."""
+        """Return the state that a resumed run needs."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Continue from a saved state."""
+        """Restore a saved state."""
 
     def report(self) -> tuple[dict[str, float], str]:
         """Return numbers for the log, and a warning or ""."""
         return {}, ""
 
 
-#: Kind → a function of the numbers written behind it.
+#: Kind → a function of the numbers after its name.
 PRIORS: Registry[Callable[..., Prior]] = Registry("prior")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FixedPrior(Prior):
-    """The same η throughout, as in the paper."""
-
-    value: float
-    """η."""
-
-    def __post_init__(self) -> None:
-        """Refuse a share outside (0, 1)."""
-        _check("value", self.value)
-
-    def __call__(self, evidence: Evidence) -> float:
-        """Return the value."""
-        return self.value
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The value twice."""
-        return self.value, self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +85,11 @@ class LinearPrior(Prior):
     """η at the end."""
 
     def __post_init__(self) -> None:
-        """Refuse shares outside (0, 1)."""
-        _check("start", self.start)
-        _check("end", self.end)
+        for name in ("start", "end"):
+            _check_share(name, getattr(self, name))
 
     def __call__(self, evidence: Evidence) -> float:
-        """Return the value on the line."""
+        """Return η at the evidence's progress."""
         done = min(1.0, max(0.0, evidence.progress))
         return self.start + (self.end - self.start) * done
 
@@ -97,21 +99,46 @@ class LinearPrior(Prior):
         return min(self.start, self.end), max(self.start, self.end)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FixedPrior(Prior):
+    """The same η throughout, as in the paper."""
+
+    value: float
+    """η."""
+
+    def __post_init__(self) -> None:
+        _check_share("value", self.value)
+
+    def __call__(self, evidence: Evidence) -> float:
+        """Return the value."""
+        return self.value
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The value twice."""
+        return self.value, self.value
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise InputError(f"prior {name} must lie inside (0, 1), got {value}; try 0.5")
+
+
 @PRIORS.register("linear")
 def linear(start: float, end: float) -> Prior:
     """linear:START:END."""
     return LinearPrior(start=start, end=end)
 
 
-def parse_prior(written: str | float) -> Prior:
-    """Return the prior that a number or a text such as "linear:0.1:0.7" or "bbe" stands for."""
-    if isinstance(written, Real):
-        return FixedPrior(value=float(written))
-    kind, *rest = written.split(":") if isinstance(written, str) else ("",)
+def parse_prior(text: str | float) -> Prior:
+    """Return the prior for a number or a text such as "linear:0.1:0.7" or "bbe"."""
+    if isinstance(text, Real):
+        return FixedPrior(value=float(text))
+    kind, *rest = text.split(":") if isinstance(text, str) else ("",)
     try:
         numbers = [float(number) for number in rest]
         if kind not in PRIORS:
-            return FixedPrior(value=float(written))
+            return FixedPrior(value=float(text))
         make = PRIORS[kind]
         signature(make).bind(*numbers)
     except (TypeError, ValueError) as error:
@@ -119,11 +146,6 @@ def parse_prior(written: str | float) -> Prior:
             raise
         raise InputError(
             f"a prior is a number such as 0.5, or one of {', '.join(PRIORS)} with its numbers, "
-            f"such as linear:0.1:0.7 or bbe:0.1:0.9, got {written!r}"
+            f"such as linear:0.1:0.7 or bbe:0.1:0.9, got {text!r}"
         ) from None
     return make(*numbers)
-
-
-def _check(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise InputError(f"prior {name} must lie inside (0, 1), got {value}; try 0.5")
