@@ -64,6 +64,7 @@ $(VENV)/.python: FORCE
 
 $(READY): $(VENV)/.python pyproject.toml constraints.txt
 	$(INSTALL) -e '.[all]'
+	$(INSTALL) --no-deps dm-control  # on Python 3.13 its dependency labmaze cannot be installed
 	@touch $@
 
 $(READY_TEST): $(READY)

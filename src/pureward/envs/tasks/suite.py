@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dm_control's models, and its Control Suite's way of drawing first states."""
+"""dm_control's model files, and its Control Suite's first states and reward shapes."""
 
 import math
 from importlib.util import find_spec
@@ -13,9 +13,9 @@ from pureward.envs.tasks.task import Reset
 
 
 def read_spec(file: str) -> mujoco.MjSpec:
-    """An editable model from a file of dm_control's package, as "suite/walker.xml".
+    """Return an editable model from a file of dm_control's package, such as "suite/walker.xml".
 
-    Importing dm_control itself would look for a display; its files need none.
+    dm_control itself is not imported, because it looks for a display.
     """
     package = find_spec("dm_control")
     assert package is not None, "dm_control is a dependency"
@@ -24,9 +24,10 @@ def read_spec(file: str) -> mujoco.MjSpec:
 
 
 def random_joints(model: mujoco.MjModel, device: torch.device) -> Reset:
-    """Joints with limits uniform within them, free hinges uniform over the circle, rest at zero.
+    """Return a function that draws first states as the suite does, with zero velocity.
 
-    The suite's own distribution for hinge and slide joints; nothing moves at the start.
+    Joints with limits are uniform within them, other hinges uniform over the circle, other slides
+    at their default.
     """
     low, high = model.qpos0.copy(), model.qpos0.copy()
     for joint in range(model.njnt):
@@ -43,3 +44,15 @@ def random_joints(model: mujoco.MjModel, device: torch.device) -> Reset:
         return {"qpos": lowest + span * uniform}
 
     return draw
+
+
+def gaussian(distance: Tensor, margin: float, at_margin: float = 0.1) -> Tensor:
+    """Return 1 at distances up to 0, then a Gaussian that is `at_margin` at the margin."""
+    scale = math.sqrt(-2.0 * math.log(at_margin)) / margin
+    return torch.exp(-0.5 * (distance.clamp(min=0.0) * scale) ** 2)
+
+
+def linear(distance: Tensor, margin: float, at_margin: float = 0.0) -> Tensor:
+    """Return 1 at distances up to 0, then a line through `at_margin` at the margin, at least 0."""
+    slope = (1.0 - at_margin) / margin
+    return (1.0 - distance.clamp(min=0.0) * slope).clamp(min=0.0)
