@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Risks by name, each with the batches of frames that it takes."""
+"""Registry of risks."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from pureward.rewards.risks.pu import RiskFunction
 
 @dataclass(frozen=True, kw_only=True)
 class RiskKind:
-    """A risk and what it needs."""
+    """A risk and the batches that it needs."""
 
     function: RiskFunction
-    """Takes logits of positives and of unlabeled frames."""
+    """From logits of positives and of unlabeled frames to a `Risk`."""
     takes_failures: bool = False
-    """Whether it also takes `failure_logits`, those of known failures."""
+    """Whether it also takes `failure_logits`, of known failures."""
 
 
 #: Name → risk. Add one with `RISKS.register("mine")(RiskKind(function=mine))`.
