@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call captured once as a CUDA graph and replayed on new inputs.
 
-A captured update costs one launch from the host instead of a hundred. Capture needs
-warm-up calls, which would count as training; they are undone.
+A captured update costs one launch from the host instead of a hundred. Capture needs warm-up calls,
+which would train; their effects are undone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -29,14 +30,14 @@ class CapturedCall:
         """Capture `call`.
 
         Args:
-            call: runs on the device without reading anything back.
-            examples: inputs of the shapes and types that every later call will have.
-            kept: tensors that the warm-up calls may change and that are put back after.
-            generators: random generators the call draws from, put back likewise.
+            call: runs on the device without a host sync.
+            examples: inputs of the shapes and types of every later call.
+            kept: tensors that the call may change; they are restored after the warm-up calls.
+            generators: random generators of the call, restored likewise.
         """
         self.inputs = [example.clone() for example in examples]
         generators = list(generators)
-        with _put_back(kept, generators):
+        with _restored(kept, generators):
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
@@ -50,7 +51,7 @@ class CapturedCall:
                 self.output = call(*self.inputs)
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        """Replay on new inputs; the result is a copy that later calls leave alone."""
+        """Replay on new inputs; the result is a copy that later calls do not change."""
         for held, given in zip(self.inputs, inputs, strict=True):
             if held.shape != given.shape or held.dtype != given.dtype:
                 raise InputError(
@@ -62,20 +63,17 @@ class CapturedCall:
         return self.output.clone()
 
 
-class _put_back:  # noqa: N801 - reads as a verb where it is used
-    """Restore tensors and generators in place on leaving."""
-
-    def __init__(self, tensors: Iterable[Tensor], generators: list[torch.Generator]) -> None:
-        # On the host: D's memory is gigabytes, and torch would keep the room for good.
-        self.saved = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in tensors]
-        self.states = [(generator, generator.get_state()) for generator in generators]
-
-    def __enter__(self) -> None:
-        """Nothing: the copies were made on construction."""
-
-    def __exit__(self, *_: object) -> None:
+@contextmanager
+def _restored(tensors: Iterable[Tensor], generators: list[torch.Generator]) -> Iterator[None]:
+    """Restore tensors and generators in place after the block."""
+    # On the host: D's memory is gigabytes, and torch would keep the allocation.
+    saved = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in tensors]
+    states = [(generator, generator.get_state()) for generator in generators]
+    try:
+        yield
+    finally:
         with torch.no_grad():
-            for tensor, before in self.saved:
+            for tensor, before in saved:
                 tensor.copy_(before)
-        for generator, state in self.states:
+        for generator, state in states:
             generator.set_state(state)

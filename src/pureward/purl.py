@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Algorithm 1: a discriminator and a policy that learn beside each other.
+"""Algorithm 1: a discriminator and a policy that learn together.
 
     for i = 1, 2, 3, …
         s, a, s' ~ replay;  s_p ~ demonstrations, or annotated states      }
@@ -8,10 +8,9 @@
         r ← −log(1 − D(s')), or [D(s') > ½] r_φ(s')                        }
         update the policy with s, a, r, s' by D4PG                         } `improve`
 
-The branch is inside the risk (`rewards/risks/pu.py`). The two kinds of reward are in
-`rewards/compose.py`. A method is a choice of these (`rewards/methods.py`); all methods run through
-here, the task's own reward too. Discriminator and policy draw their own minibatches, so one may
-learn more often than the other.
+The branch is in the risk (`rewards/risks/pu.py`), the rewards are in `rewards/compose.py`, and a
+method chooses among them (`rewards/methods.py`). All methods use this class, the task's own reward
+too. Discriminator and policy sample their own minibatches, so one may have more updates.
 """
 
 from dataclasses import dataclass
@@ -23,31 +22,30 @@ from pureward.agents.agent import Agent, Batch
 from pureward.data.frames import FrameBank
 from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
-from pureward.data.replay.windows import Windows
 from pureward.relabel import Labels
 from pureward.rewards.discriminator import Discriminator
 
-# One in so many of the newest frames is offered to the memory: neighbours are near copies.
-_REMEMBERED = 8
+# The memory gets one in eight of the newest frames: consecutive frames are near copies.
+_MEMORY_STRIDE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adversary:
-    """D and what it learns from, apart from the replay."""
+    """The discriminator and its data apart from the replay."""
 
     discriminator: Discriminator
     positives: FrameBank
     """Demonstrations, or annotated episodes."""
     failures: FrameBank | None = None
-    """Known failures, where the risk takes them."""
+    """Known failures, if the risk takes them."""
     memory: FrameMemory | None = None
-    """A sample of the agent's whole experience, beside what the replay still holds."""
+    """A sample of all the agent's frames, also of those that the replay has dropped."""
     batch: int = 256
     """Frames of each kind in an update."""
 
 
 class Purl:
-    """One step of Algorithm 1, in its two halves."""
+    """The two halves of a step of Algorithm 1: `discriminate` and `improve`."""
 
     def __init__(
         self,
@@ -61,17 +59,17 @@ class Purl:
         ceiling: float = float("inf"),
         threshold: float = 0.0,
     ) -> None:
-        """Join the parts.
+        """Store the parts.
 
         Args:
             agent: the policy and its critic.
-            replay: the agent's experience, D's unlabeled frames.
-            labels: gives replayed steps their rewards.
+            replay: the agent's experience; D's unlabeled frames.
+            labels: rewards of replayed steps.
             batch: windows in an update of the agent.
-            generator: of everything drawn here.
-            adversary: D and its positives, for methods that have one.
-            ceiling: r_max, to tell how many rewards have reached it.
-            threshold: what a reward is above where D > ½, to tell how many are.
+            generator: for all sampling.
+            adversary: D and its positives; None if the method has no discriminator.
+            ceiling: r_max, for the metric reward/saturated.
+            threshold: the reward at D = ½, for the metric reward/open.
         """
         self.agent = agent
         self.replay = replay
@@ -83,21 +81,16 @@ class Purl:
         self._generator = generator
 
     def arrive(self) -> None:
-        """Take note of the newest step of every world."""
+        """Process the newest step of every world: labels and memory."""
         self.labels.arrive()
         if self.adversary is not None and self.adversary.memory is not None:
-            newest = self.replay.newest_steps()
-            some = torch.randint(
-                len(newest),
-                (max(1, len(newest) // _REMEMBERED),),
-                generator=self._generator,
-                device=newest.device,
-            )
-            frames = self.replay.arrival_frames(newest[some])
-            self.adversary.memory.add(frames, self._generator)
+            newest, rng = self.replay.newest_steps(), self._generator
+            shape = (max(1, len(newest) // _MEMORY_STRIDE),)
+            some = torch.randint(len(newest), shape, generator=rng, device=newest.device)
+            self.adversary.memory.add(self.replay.arrival_frames(newest[some]), rng)
 
     def discriminate(self) -> dict[str, Tensor]:
-        """Update D on positives and unlabeled frames; returns metrics, on the device."""
+        """Update D on positives and unlabeled frames; return metrics, on the device."""
         assert self.adversary is not None, "this method has no discriminator"
         batch, rng = self.adversary.batch, self._generator
         positive = self.adversary.positives.sample(batch, rng)
@@ -107,7 +100,7 @@ class Purl:
         return self.adversary.discriminator.update(positive, unlabeled, failures)
 
     def unlabeled(self, count: int) -> Tensor:
-        """Draw frames of the agent: of the replay, and of all that was before it."""
+        """Sample agent frames (count, channels, height, width); half from the memory, if any."""
         adversary, rng = self.adversary, self._generator
         if adversary is None or adversary.memory is None:
             return self.replay.sample_frames(count, rng)
@@ -115,31 +108,32 @@ class Purl:
         return torch.cat([self.replay.sample_frames(count - count // 2, rng), old])
 
     def improve(self, updates: int) -> dict[str, Tensor]:
-        """Reward replayed steps and update the policy with them, several times.
+        """Compute rewards of replayed steps and update the policy on them.
 
-        Windows are drawn once for all updates: the replay does not change between.
-        Returns metrics of the last update and of all rewards, on the device.
+        Windows are sampled once for all updates: the replay does not change between them.
+
+        Args:
+            updates: number of updates.
+
+        Returns:
+            Metrics of the last update and of all rewards, on the device.
         """
         windows = self.replay.sample(updates * self._batch, self._generator)
         rewards = self.labels(windows)
         returns = windows.n_step_return(rewards)
         metrics: dict[str, Tensor] = {}
         for part, reward in zip(windows.chunk(updates), returns.chunk(updates), strict=True):
-            metrics = self.agent.update(_batch(part, reward))
-        first = rewards[:, 0]  # of every window the step that it surely has
-        metrics |= {
+            batch = Batch(
+                state=part.state,
+                action=part.action,
+                reward=reward,
+                discount=part.discount,
+                next_state=part.next_state,
+            )
+            metrics = self.agent.update(batch)
+        first = rewards[:, 0]  # windows at the end of an episode have fewer steps, but always one
+        return metrics | {
             "reward/mean": first.mean(),
             "reward/saturated": (first >= self.ceiling).float().mean(),
             "reward/open": (first > self.threshold).float().mean(),
         }
-        return metrics
-
-
-def _batch(windows: Windows, reward: Tensor) -> Batch:
-    return Batch(
-        state=windows.state,
-        action=windows.action,
-        reward=reward,
-        discount=windows.discount,
-        next_state=windows.next_state,
-    )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that a user may choose from, ours and those of other packages.
+"""Registries of what a user can choose by name; other packages can add to them.
 
-A package adds its own by an entry point in the group "pureward", whose module registers them:
+A package adds its own with an entry point in the group "pureward", whose module registers them:
 
     [project.entry-points.pureward]
     my_package = "my_package.pureward_plugin"
@@ -16,36 +16,36 @@ from pureward.errors import InputError
 
 T = TypeVar("T")
 
-GROUP = "pureward"
-
 
 class UnknownNameError(InputError, KeyError):
-    """A name that nothing is registered by."""
+    """A name that is not registered."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would quote it
 
 
 class Registry(dict[str, T]):
-    """A dictionary of things of one kind, with those of installed plugins."""
+    """A dictionary of one kind of object, including those of installed plugins."""
 
     def __init__(self, kind: str) -> None:
-        """Begin empty; `kind` is what the things are, for messages: "risk"."""
+        """Make an empty registry; `kind` is the noun in error messages, such as "risk"."""
         super().__init__()
         self.kind = kind
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that adds what it decorates; a name that exists is refused."""
+        """Return a decorator that adds an object under a new name."""
         if not isinstance(name, str) or not name:
-            raise InputError(f"a {self.kind} is registered by its name, got {name!r}; pass a str")
+            raise InputError(f"the name of a {self.kind} must be a str, got {name!r}; pass one")
 
-        def added(value: T) -> T:
+        def add(value: T) -> T:
             if self.get(name, value) is not value:
-                raise InputError(f"a {self.kind} {name!r} exists already; choose another name")
+                raise InputError(
+                    f"the {self.kind} {name!r} exists; choose another name"
+                )
             self[name] = value
             return value
 
-        return added
+        return add
 
     def __missing__(self, name: str) -> T:
         if name in self:
@@ -62,17 +62,17 @@ class Registry(dict[str, T]):
         return super().__iter__()
 
     def keys(self) -> KeysView[str]:
-        """The names, with those of plugins."""
+        """The names, including those of plugins."""
         load_plugins()
         return super().keys()
 
     def values(self) -> ValuesView[T]:
-        """The things, with those of plugins."""
+        """The objects, including those of plugins."""
         load_plugins()
         return super().values()
 
     def items(self) -> ItemsView[str, T]:
-        """Names and things, with those of plugins."""
+        """Names and objects, including those of plugins."""
         load_plugins()
         return super().items()
 
@@ -80,7 +80,7 @@ class Registry(dict[str, T]):
 @cache
 def load_plugins() -> None:
     """Import the plugins of installed packages, once."""
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group="pureward"):
         try:
             point.load()
         except Exception as error:
