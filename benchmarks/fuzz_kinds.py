@@ -168,7 +168,7 @@ def _dataset(file: Path) -> list[torch.Tensor]:
 
 
 def _card(file: Path) -> str:
-    demo._described(Path(), str(FRAMES))
+    demo._dataset_text(Path(), str(FRAMES))
     return _look(LEARNED / "config.json")
 
 

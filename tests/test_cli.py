@@ -1,4 +1,4 @@
-"""The command line as a process among others."""
+"""The command line: exit codes, messages, help and defaults."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ from pureward.training.loop import RunResult
 from pureward.training.presets import preset
 
 
-def test_a_reader_who_has_seen_enough_ends_it_quietly():
+def test_a_closed_pipe_exits_with_141_and_no_message():
     read, write = os.pipe()
-    os.close(read)  # as `head` does once it has its lines
+    os.close(read)  # as `head` does
     command = [sys.executable, "-m", "pureward", "tasks"]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
@@ -29,21 +29,21 @@ def run(script: str, **options) -> subprocess.CompletedProcess:
     )
 
 
-def test_letters_that_the_terminal_lacks_are_no_reason_to_fail():
+def test_characters_outside_the_encoding_are_replaced():
     script = "from pureward import cli; cli.tasks = lambda: print('1 ± 2'); cli.main(['tasks'])"
     done = run(script, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stdout, done.stderr) == (0, "1 ? 2\n", "")
 
 
-def test_output_that_nobody_wants_is_no_reason_to_fail():
+def test_a_closed_stdout_is_no_error():
     done = run("import sys; sys.stdout = None; from pureward.cli import main; main(['tasks'])")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_closed_streams_stay_closed_to_other_files():
-    """A process that is started later writes to number 1, whatever that is then."""
+def test_closed_streams_are_replaced_by_dev_null():
+    """Otherwise a child process would write to whatever file gets number 1."""
     script = (
-        "import os; from pureward.cli import _take_any_streams; _take_any_streams()\n"
+        "import os; from pureward.cli import _repair_streams; _repair_streams()\n"
         "assert [os.readlink(f'/proc/self/fd/{n}') for n in (0, 1)] == ['/dev/null'] * 2"
     )
     done = run(
@@ -53,49 +53,47 @@ def test_closed_streams_stay_closed_to_other_files():
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
-        (["expert", "reach", "--out", "{file}"], "must be a folder or lie in one"),
-        (["show", "reach", "--out", "{file}/deep"], "must be a folder or lie in one"),
+        (["expert", "reach", "--out", "{file}"], "must be a folder or be in one"),
+        (["show", "reach", "--out", "{file}/deep"], "must be a folder or be in one"),
         (["show", "reach", "--policy", "os:getcwd", "--out", "{out}"], "must turn states"),
         (["reproduce", "imitation", "--budget", "-1", "--dry-run"], "number of minutes, got -1.0"),
         (["reproduce", "imitation", "--seeds", "1000000000"], "seeds must be at most 1,000"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_sentence(command, told, tmp_path, capsys):
+def test_bad_input_is_rejected_with_a_message(command, message, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     places = {"file": tmp_path / "file", "out": tmp_path / "out"}
     with pytest.raises(SystemExit) as stop:
         main([word.format(**places) for word in command])
     assert stop.value.code in (1, 2)
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "told"),
+    ("raised", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "pureward: interrupted"),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore"),
             1,
-            "no memory left (Def",
+            "out of memory (Def",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device", "a.png"),
             1,
-            "no space is left to write a.png; free some and call again",
+            "no space left to write a.png; free some and retry",
         ),
         (
             OSError(errno.EROFS, "Read-only file system", "runs"),
             1,
-            "runs is not ours to read or write (Read-only file system); change its permissions",
+            "permission denied: runs (Read-only file system); change its permissions",
         ),
-        (MemoryError("Unable to allocate 7 PiB"), 1, "no memory left (Unable to allocate 7 PiB)"),
+        (MemoryError("Unable to allocate 7 PiB"), 1, "out of memory (Unable to allocate 7 PiB)"),
     ],
 )
-def test_what_a_user_ends_or_asks_too_much_of_ends_in_a_sentence(
-    raised, code, told, monkeypatch, capsys
-):
+def test_system_errors_and_ctrl_c_print_one_line(raised, code, message, monkeypatch, capsys):
     def shown(*_, **__):
         raise raised
 
@@ -104,7 +102,7 @@ def test_what_a_user_ends_or_asks_too_much_of_ends_in_a_sentence(
         main(["show", "reach"])
     assert stop.value.code == code
     error = capsys.readouterr().err
-    assert told in error
+    assert message in error
     assert len(error.splitlines()) == 1
 
 
@@ -117,22 +115,22 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
         main(["show", "reach"])
 
 
-def test_train_does_not_ask_for_what_a_run_sets_itself(capsys):
+def test_help_all_hides_settings_that_the_environment_sets(capsys):
     with pytest.raises(SystemExit):
         main(["train", "lift", "--help-all"])
-    told = capsys.readouterr().out
-    assert "--reward.network.view.crop" in told
+    printed = capsys.readouterr().out
+    assert "--reward.network.view.crop" in printed
     for own in ("--task", "--reward.network.frame-channels", "--reward.network.height"):
-        assert own not in told
+        assert own not in printed
 
 
-def test_help_shows_what_most_people_set(capsys):
+def test_help_shows_common_settings(capsys):
     with pytest.raises(SystemExit):
         main(["train", "lift", "--help"])
-    told = capsys.readouterr().out
-    assert "--demonstrations" in told
-    assert "--reward." not in told
-    assert "--help-all" in told
+    printed = capsys.readouterr().out
+    assert "--demonstrations" in printed
+    assert "--reward." not in printed
+    assert "--help-all" in printed
 
 
 @pytest.mark.parametrize(
@@ -154,7 +152,7 @@ def test_help_shows_what_most_people_set(capsys):
         ),
     ],
 )
-def test_a_setting_that_refuses_its_value_says_so_in_a_line(words, sentence, capsys):
+def test_an_invalid_setting_prints_one_line(words, sentence, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", *words])
     assert stop.value.code == 2
@@ -164,7 +162,7 @@ def test_a_setting_that_refuses_its_value_says_so_in_a_line(words, sentence, cap
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "TASK"),
         (["reach", "--demonstration", "data"], "--demonstrations"),
@@ -172,16 +170,16 @@ def test_a_setting_that_refuses_its_value_says_so_in_a_line(words, sentence, cap
         (["reach", "--method", "prl"], "pureward: method 'prl' needs annotations, got ''"),
     ],
 )
-def test_words_are_read_before_data_is_asked_for(words, told, capsys):
+def test_options_are_checked_before_data(words, message, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["train", *words])
     assert stop.value.code == 2
     error = capsys.readouterr().err
-    assert told in error
-    assert ("needs" in error) == told.startswith("pureward")
+    assert message in error
+    assert ("needs" in error) == message.startswith("pureward")
 
 
-def test_words_that_cannot_be_read_are_told_with_their_help(capsys):
+def test_a_value_of_the_wrong_type_prints_the_help_of_its_option(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--worlds", "many"])
     assert stop.value.code == 2
@@ -191,12 +189,12 @@ def test_words_that_cannot_be_read_are_told_with_their_help(capsys):
 
 
 @pytest.mark.parametrize("words", [["nosuchverb", "--help"], ["nosuchverb"], ["Train", "-h"]])
-def test_an_unknown_verb_is_refused_with_the_list_of_verbs(words, capsys):
+def test_an_unknown_verb_is_rejected_with_the_list_of_verbs(words, capsys):
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
-    told = capsys.readouterr().err
-    assert f"unknown verb {words[0]!r}; choose from tasks, show, expert, train" in told
+    error = capsys.readouterr().err
+    assert f"unknown verb {words[0]!r}; choose from tasks, show, expert, train" in error
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -220,7 +218,7 @@ def test_a_printed_configuration_is_read_back(method, name, tmp_path, monkeypatc
     assert trained == [preset("reach", name, method=method, seed=3, **given)]
 
 
-def test_where_a_setting_comes_from_is_printed(capsys):
+def test_config_prints_the_source_of_each_setting(capsys):
     main(["config", "reach"])
     lines = capsys.readouterr().out.splitlines()
     origins = {line.split(" = ")[0]: line.rpartition("# ")[2] for line in lines[1:]}
@@ -230,7 +228,7 @@ def test_where_a_setting_comes_from_is_printed(capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("worlds = ", "must be a TOML file of settings"),
         ("wolrds = 8", "unknown setting 'wolrds' of a run; try worlds"),
@@ -239,10 +237,10 @@ def test_where_a_setting_comes_from_is_printed(capsys):
         (None, "must be a TOML file of settings"),
     ],
 )
-def test_a_file_of_settings_that_cannot_be_used_is_told(text, told, tmp_path, capsys):
+def test_a_bad_settings_file_is_rejected(text, message, tmp_path, capsys):
     path = tmp_path / "mine.toml"
     if text is not None:
         path.write_text(text)
     with pytest.raises(SystemExit):
         main(["train", "reach", "--config", str(path), "--demonstrations", "data"])
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

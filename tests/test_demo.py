@@ -1,4 +1,4 @@
-"""The demo: fair settings, a report at the end, and nothing done twice."""
+"""The demo: equal settings, a report, and no repeated work."""
 
 import re
 from dataclasses import replace
@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from pureward.demo import SHOWN, Size, _described, demo, run_config
+from pureward.demo import SHOWN, Size, _dataset_text, demo, run_config
 from pureward.errors import InputError
 from pureward.runs.config import RunConfig
 
 TINY = Size(expert_steps=480, episodes=2, held_out=5, steps=320, warmup=160, evaluated=2)
 
 
-def test_the_four_runs_differ_in_nothing_but_their_method():
+def test_the_four_runs_differ_only_in_their_method():
     configs = [run_config(method, Path("demo"), Size()) for method in SHOWN]
-    methods_own = {"method", "out", "prior", "demonstrations", "annotations"}
-    same = {name: getattr(RunConfig(), name) for name in methods_own}
+    of_method = {"method", "out", "prior", "demonstrations", "annotations"}
+    same = {name: getattr(RunConfig(), name) for name in of_method}
     plain = [replace(config, reward=replace(config.reward, even=False)) for config in configs]
     assert len({repr(replace(config, **same)) for config in plain}) == 1
 
 
-def test_nobody_gets_more_steps_than_said():
+def test_every_run_gets_the_steps_of_its_size():
     for method in SHOWN:
         assert run_config(method, Path("demo"), Size(steps=800)).env_steps == 800
 
@@ -30,7 +30,7 @@ def test_nobody_gets_more_steps_than_said():
     "card",
     ["{", "[" * 100_000, "[]", '{"splits": {"train": []}}', '{"splits": {"train": %s}}', None],
 )
-def test_a_damaged_card_is_named_with_a_remedy(tmp_path, card):
+def test_a_damaged_card_is_rejected(tmp_path, card):
     folder = tmp_path / "annotations"
     folder.mkdir()
     if card is None:
@@ -39,11 +39,11 @@ def test_a_damaged_card_is_named_with_a_remedy(tmp_path, card):
         huge = '{"episodes": 2, "return_mean": 1, "return_min": 1, "return_max": 1%s}' % ("0" * 400)
         (folder / "card.json").write_text(card.replace("%s", huge))
     with pytest.raises(InputError, match=f"card.json must be the card .*; delete {folder} to"):
-        _described(tmp_path, "annotations")
+        _dataset_text(tmp_path, "annotations")
 
 
 @pytest.mark.slow
-def test_a_demo_ends_in_a_report_and_goes_on_where_it_was(tmp_path, capfd):
+def test_a_demo_writes_a_report_and_skips_finished_runs(tmp_path, capfd):
     done = demo(tmp_path, TINY)
     assert [run.method for run in done.runs] == list(SHOWN)
     page = done.report.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m pureward` is the command line."""
+"""The command line, `python -m pureward`."""
 
 import sys
 
@@ -7,16 +7,16 @@ from pureward.errors import missing_extra
 
 
 def main() -> None:
-    """Run the command line; a package that is missing is told in one sentence."""
+    """Run the command line; if a package is missing, print how to install it."""
     try:
         from pureward.cli import main as run
 
         run()
     except ModuleNotFoundError as error:
-        told = missing_extra(error)
-        if told is error:
+        hint = missing_extra(error)
+        if hint is error:
             raise
-        print(f"pureward: {told}", file=sys.stderr)
+        print(f"pureward: {hint}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: an expert, data of it, four ways to learn from them side by side, and a report.
+"""The demo: trains an expert, collects data, trains four learned rewards, and writes a report.
 
-Small enough for two CPU cores and a few minutes; nothing is pre-trained. What was begun goes on
-when it is called again.
+It takes minutes on two CPU cores. Nothing is pre-trained. Calling it again resumes it.
 """
 
 import time
@@ -26,34 +25,42 @@ SHOWN = ("gail", "nn-pugail", "prl", "nn-purl")
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """Steps and episodes of a demo."""
 
     expert_steps: int = 24_000
     """Env steps of the expert."""
     episodes: int = 20
     """Demonstrations, and annotated episodes, to train on."""
     held_out: int = 6
-    """More of each for the probes, and as many failures."""
+    """Held-out episodes of each kind for the probes, and as many failures."""
     steps: int = 4_800
     """Env steps of each of the four runs."""
     warmup: int = 1_600
     """Env steps of random actions at the start of each run."""
     evaluated: int = 10
-    """Greedy episodes of an evaluation, and of the evidence."""
+    """Greedy episodes per evaluation and per probe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demonstrated:
-    """What a demo leaves."""
+    """What a demo wrote."""
 
     report: Path
     runs: list[History]
     seconds: float
-    """How long this call took."""
+    """Duration of this call."""
 
 
 def demo(out: Path, size: Size | None = None) -> Demonstrated:
-    """Run the demo in a folder, from where it was left; progress is shown on the way."""
+    """Run or resume the demo.
+
+    Args:
+        out: folder for all files.
+        size: steps and episodes; by default minutes on two cores.
+
+    Returns:
+        The report, the four runs and the seconds.
+    """
     size = size or Size()
     began = time.monotonic()
     print("An expert on the task's own reward:")
@@ -62,7 +69,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
     configs = [run_config(method, out, size) for method in SHOWN]
     print(f"{len(configs)} runs on rewards learned from pixels, two at a time:")
     train_all(configs, at_once=2)
-    print("Episodes where reward and truth part:")
+    print("Episodes where learned and true reward differ most:")
     paths = [Path(config.out) for config in configs]
     for path in paths:
         print(f"  {path.name}: {probe(path, episodes=size.evaluated, device='cpu').summary()}")
@@ -73,7 +80,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
 
 
 def run_config(method: str, out: Path, size: Size) -> RunConfig:
-    """The settings of one of the runs; "truth" is the expert's."""
+    """Return the settings of a run; method "truth" is the expert."""
     needed = METHODS[method].positives
     steps = size.steps if needed else size.expert_steps
     every = max(1, steps // 4)
@@ -97,7 +104,7 @@ def run_config(method: str, out: Path, size: Size) -> RunConfig:
 def _collect(out: Path, size: Size) -> None:
     for name, stages in (("demonstrations", False), ("annotations", True)):
         if (out / name).exists():
-            continue  # a dataset appears whole or not at all
+            continue  # datasets are written atomically
         collect(
             TASK,
             out / "expert",
@@ -108,10 +115,10 @@ def _collect(out: Path, size: Size) -> None:
             failures=size.held_out,
             device="cpu",
         )
-        print(f"  {_described(out, name)}")
+        print(f"  {_dataset_text(out, name)}")
 
 
-def _described(out: Path, name: str) -> str:
+def _dataset_text(out: Path, name: str) -> str:
     path = out / name / "card.json"
     keys = ("episodes", "return_mean", "return_min", "return_max")
     numbers = [card_number(path.parent, TRAIN, key) for key in keys]
@@ -125,15 +132,15 @@ def _described(out: Path, name: str) -> str:
 
 
 def _notes(out: Path, size: Size, seconds: float) -> list[str]:
-    """How the runs were made, for the report."""
+    """Paragraphs for the report: how the runs were made."""
     configs = [run_config(method, out, size) for method in SHOWN]
     priors = [f"{config.method} has η = {config.prior}" for config in configs if config.prior]
     return [
         f"Task {TASK}: drive a point onto a disc. Rewards see 64×64 frames, policies see positions "
         f"and velocities. An expert was trained on the task's own reward for {size.expert_steps:,} "
-        f"env steps; from it come {_described(out, 'demonstrations')} and "
-        f"{_described(out, 'annotations')}, the latter from policies over the whole course of its "
-        "learning. The four runs never see the true reward; it is measured beside them.",
+        f"env steps; from it come {_dataset_text(out, 'demonstrations')} and "
+        f"{_dataset_text(out, 'annotations')}, the latter by policies from all stages of its "
+        "training. The four runs never see the true reward; it is measured beside them.",
         f"Settings for two cores and a few minutes, the same for all four: networks with "
         f"{configs[0].reward.network.stage_channels} channels and no residual blocks instead of "
         f"Table 3's, {size.steps:,} env steps, one seed. Besides, {' and '.join(priors)}, and "

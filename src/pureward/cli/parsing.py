@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From words to a call of a verb."""
+"""Parses the command line with tyro."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -12,45 +12,39 @@ import tyro
 from pureward.errors import InputError
 
 _DESCRIPTION = (
-    "Positive-Unlabeled Reward Learning: rewards from demonstrations or annotated episodes that "
-    "stay alive and stay honest."
+    "Positive-Unlabeled Reward Learning: learn a reward from demonstrations or from episodes with "
+    "rewards, and train a policy on it. Start with `pureward demo`."
 )
 
 
 def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Callable[[], None]:
-    """The call that the arguments ask for.
+    """Return the call that the arguments describe.
 
-    Where a setting refuses its value tyro draws a box and names wrappers of its own; the sentence
-    alone is raised instead. Its other boxes tell of words it cannot read, and stay.
+    If a setting rejects its value, tyro prints a box and exits; then the setting's own InputError
+    is raised instead. Other parse errors keep tyro's box.
     """
-    # tyro would answer an unknown verb beside --help with help, as if all were well.
+    # For an unknown verb with --help, tyro would print help and exit with 0.
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
         raise InputError(f"unknown verb {arguments[0]!r}; choose from {', '.join(verbs)}")
-    later = {name: _later(verb) for name, verb in verbs.items()}
-    said = StringIO()
+    deferred = {name: _deferred(verb) for name, verb in verbs.items()}
+    printed = StringIO()
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(printed):
             return tyro.extras.subcommand_cli_from_dict(
-                later, prog="pureward", description=_DESCRIPTION, args=arguments
+                deferred, prog="pureward", description=_DESCRIPTION, args=arguments
             )
     except SystemExit as end:
-        refusal = _refusal(end)
-        if refusal is not None:
-            raise refusal from None
-        sys.stderr.write(said.getvalue())
+        error = end.__context__
+        while error is not None and not isinstance(error, InputError):
+            error = error.__context__
+        if error is not None:
+            raise error from None
+        sys.stderr.write(printed.getvalue())
         raise
 
 
-def _refusal(end: SystemExit) -> InputError | None:
-    """The error that a setting's class raised and tyro ended for."""
-    error = end.__context__
-    while error is not None and not isinstance(error, InputError):
-        error = error.__context__
-    return error
-
-
-def _later(verb: Callable[..., None]) -> Callable[..., Callable[[], None]]:
-    """The same arguments; what it does is left to whoever asked."""
+def _deferred(verb: Callable[..., None]) -> Callable[..., Callable[[], None]]:
+    """A function with the same arguments that returns the call instead of making it."""
 
     @wraps(verb)
     def call(*args: object, **settings: object) -> Callable[[], None]:

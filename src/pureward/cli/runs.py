@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that start a run: their defaults are the preset's, or those of the run to be resumed."""
+"""The verbs `expert` and `train`, and `config`, which prints their settings.
+
+The defaults of `expert` and `train` are those of the preset, or of the run that is resumed. So the
+first arguments are parsed twice: once to find the defaults, once with them.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,15 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from pureward.cli.arguments import Task, announce, told_evaluation
+from pureward.cli.verbs import Task, evaluation_text, print_compile_note
+from pureward.errors import InputError
 
 if TYPE_CHECKING:
     from pureward.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
-class _Start:
-    """What must be known of a run's arguments before their defaults are."""
+class _First:
+    """Arguments that decide the defaults of the others."""
 
     method: str
     preset: str = "fast"
@@ -29,11 +34,11 @@ class _Start:
     annotations: str = ""
 
 
-_EXPERT = """Train an expert: D4PG on the task's own reward, policies kept from beginning to end.
+_EXPERT = """Train an expert: D4PG on the task's own reward, with policies saved at all stages.
 
 For example: pureward expert reach --out runs/reach
 
-Then: pureward evaluate runs/reach, and pureward show reach --policy runs/reach
+Then: pureward evaluate runs/reach, or pureward show reach --policy runs/reach
 """
 
 _TRAIN = """Train a policy on a reward learned from demonstrations or from annotated episodes.
@@ -42,27 +47,25 @@ For example: pureward train reach --demonstrations data/demos --out runs/imitate
 
 Or: pureward train reach --method nn-purl --annotations data/rated --out runs/gated
 
-Then: pureward probe runs/imitated, and pureward plot runs/imitated runs/gated
+Then: pureward probe runs/imitated, or pureward plot runs/imitated runs/gated
 """
 
 _RUN_ARGUMENTS = """
-More options: --help-all
+All options: --help-all
 
 Args:
-    task: a name that `pureward tasks` lists; the defaults below are its preset's, and the
-        walker's until it is named.
+    task: a name that `pureward tasks` lists; it sets the defaults below (the walker's if left out).
     settings: all settings.
     preset: settings to start from: "fast" for one GPU or a laptop, "paper" for the paper's tables.
     config: a TOML file of settings that replace the preset's; `pureward config` prints one.
     resume: continue from the newest checkpoint of the run directory.
 """
 
-# Verbs that start a run, and the method each begins with.
+# Verb → its help and its default method.
 _RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
 
-
-# What most people set. `--help` shows these, `--help-all` every setting.
-_FIRST = (
+# The settings in `--help`; `--help-all` lists every setting.
+_COMMON = (
     *("method", "demonstrations", "annotations", "prior", "out", "seed", "device"),
     *("worlds", "env_steps", "budget_seconds", "evaluate_every", "videos", "distractors"),
 )
@@ -70,10 +73,10 @@ _FIRST = (
 
 @contextmanager
 def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
-    """Hide settings that the command line does not ask for; gives the arguments to parse.
+    """Hide settings that the environment sets, and in `--help` the less common ones.
 
-    The task is asked for first, and the environment sets the frames' shape. Help is of what most
-    people set, unless it is `--help-all`.
+    Yields:
+        The arguments to parse in the block.
     """
     if not arguments or arguments[0] not in _RUNS:
         yield arguments
@@ -83,7 +86,7 @@ def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
 
     hidden = {RunConfig: ["task"], NetworkConfig: ["frame_channels", "height", "width"]}
     if {"-h", "--help"} & set(arguments) and "--help-all" not in arguments:
-        hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in _FIRST]
+        hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in _COMMON]
     before = {kind: dict(kind.__annotations__) for kind in hidden}
     try:
         for kind, names in hidden.items():
@@ -96,43 +99,41 @@ def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
 
 
 def run_verbs(arguments: list[str]) -> dict[str, Callable[..., None]]:
-    """Verbs by name; only the one that the arguments ask for brings in the learning libraries."""
+    """Return `expert` and `train`; torch is imported only for the one in the arguments."""
+
+    def listed(text: str) -> Callable[[], None]:
+        def verb() -> None: ...
+
+        verb.__doc__ = text
+        return verb
+
     return {
-        name: _run(*row, arguments[1:]) if arguments[:1] == [name] else _run_by_name(row[0])
+        name: _run(*row, arguments[1:]) if arguments[:1] == [name] else listed(row[0])
         for name, row in _RUNS.items()
     }
 
 
-def _run_by_name(text: str) -> Callable[[], None]:
-    """A verb that starts a run, for the list of verbs only."""
-
-    def verb() -> None: ...
-
-    verb.__doc__ = text
-    return verb
-
-
 def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
-    """A verb that starts a run, its defaults those of the preset or of the run to be resumed."""
+    """The verb that starts a run, with the defaults for these arguments."""
     from pureward.runs.config import RunConfig
     from pureward.runs.config_file import read_config, read_toml
     from pureward.runs.directory import RunDirectory
     from pureward.training.presets import preset as preset_of
 
     named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
-    start, _ = tyro.cli(
-        _Start, args=arguments, default=_Start(method), return_unknown_args=True, add_help=False
+    first, _ = tyro.cli(
+        _First, args=arguments, default=_First(method), return_unknown_args=True, add_help=False
     )
-    saved = RunDirectory(Path(start.out or RunConfig.out))
-    written = read_toml(Path(start.config)) if start.config else {}
-    chosen = {"task": named, "method": start.method, "algorithm": start.algorithm, **written}
-    data = {"demonstrations": start.demonstrations, "annotations": start.annotations}
+    saved = RunDirectory(Path(first.out or RunConfig.out))
+    written = read_toml(Path(first.config)) if first.config else {}
+    chosen = {"task": named, "method": first.method, "algorithm": first.algorithm, **written}
+    data = {"demonstrations": first.demonstrations, "annotations": first.annotations}
     data = {name: folder or chosen.pop(name, "") for name, folder in data.items()}
     # Help, and the error for a misspelt option, do not need data.
-    absent = [] if start.resume or any(data.values()) else _needed(chosen["method"])
-    chosen |= data | dict.fromkeys(absent, "FOLDER")
+    absent = {} if first.resume or any(data.values()) else _placeholders(chosen["method"])
+    chosen |= data | absent
     task = chosen.pop("task")
-    defaults = read_config(saved) if start.resume else preset_of(task, start.preset, **chosen)
+    defaults = read_config(saved) if first.resume else preset_of(task, first.preset, **chosen)
 
     def run(
         task: Task,
@@ -141,7 +142,6 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
         config: str = "",
         resume: bool = False,
     ) -> None:
-        from pureward.errors import InputError
         from pureward.training.loop import train
 
         if method == "truth":
@@ -157,20 +157,18 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
                 f"{settings.task}; name the same task"
             )
         settings = replace(settings, **dict.fromkeys(absent, ""))
-        announce(settings.device)
+        print_compile_note(settings.device)
         result = train(settings, resume=resume)
         print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
         if result.evaluation:
-            print(told_evaluation(result.evaluation))
+            print(evaluation_text(result.evaluation))
 
     run.__doc__ = text + _RUN_ARGUMENTS
     return run
 
 
 def _check_expert(config: "RunConfig") -> None:
-    """Refuse what only a learned reward would look at."""
-    from pureward.errors import InputError
-
+    """Raise InputError for settings that need a learned reward."""
     for name, own in (("method", "truth"), ("prior", ""), ("failures", "")):
         if getattr(config, name) != own:
             raise InputError(
@@ -179,20 +177,20 @@ def _check_expert(config: "RunConfig") -> None:
             )
 
 
-def _needed(method: str) -> list[str]:
-    """The datasets that a method cannot do without."""
+def _placeholders(method: str) -> dict[str, str]:
+    """A placeholder for the dataset that a method needs, by setting."""
     from pureward.rewards.methods import METHODS
 
-    needs = METHODS[method].positives
-    return [needs] if needs else []
+    needed = METHODS[method].positives
+    return {needed: "FOLDER"} if needed else {}
 
 
 def config(task: Task, method: str = "nn-pugail", preset: str = "fast") -> None:
-    """Print all settings of a run as TOML, each with where its value comes from.
+    """Print all settings of a run as TOML, each with the source of its value.
 
     For example: pureward config walker --method nn-purl > mine.toml
 
-    Then change what you like: pureward train walker --config mine.toml --annotations data/rated
+    Then edit it: pureward train walker --config mine.toml --annotations data/rated
 
     Args:
         task: a name that `pureward tasks` lists.
@@ -204,8 +202,7 @@ def config(task: Task, method: str = "nn-pugail", preset: str = "fast") -> None:
     from pureward.training.presets import origins
     from pureward.training.presets import preset as preset_of
 
-    needed = dict.fromkeys(_needed(method), "FOLDER")
-    settings = preset_of(task, preset, method=method, **needed)
+    settings = preset_of(task, preset, method=method, **_placeholders(method))
     named = dict.fromkeys(("task", "method"), "command line")
     print(f"# pureward config {task} --method {method} --preset {preset}")
     print(to_toml(settings, origins(task, preset, method) | named), end="")
