@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, the newest found, the best spared."""
+"""Checkpoints are atomic, the newest is found, the best is kept."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from pureward.runs import checkpoint
 TENSORS = {"a/weight": torch.arange(6.0).view(2, 3).T, "count": torch.tensor(7)}
 
 
-def test_what_was_written_is_read_back(tmp_path):
+def test_a_checkpoint_is_read_as_written(tmp_path):
     path = checkpoint.write(tmp_path, 40, TENSORS, {"seconds": 1.5})
     newest = checkpoint.read_newest(tmp_path)
     assert newest is not None
@@ -29,53 +29,34 @@ def test_no_checkpoint_is_none(tmp_path):
     assert checkpoint.read_newest(tmp_path) is None
 
 
-def damage_nothing_published(path):
-    path.rename(path.with_name(PARTIAL + path.name))
+DAMAGES = {
+    "not published": lambda path: path.rename(path.with_name(PARTIAL + path.name)),
+    "truncated tensors": lambda path: os.truncate(path / "state.safetensors", 20),
+    "no facts": lambda path: (path / "facts.json").unlink(),
+    "half of the facts": lambda path: (path / "facts.json").write_text('{"format": 1, '),
+    "facts of another type": lambda path: (path / "facts.json").write_text("[1, 2]"),
+}
 
 
-def damage_truncated_tensors(path):
-    os.truncate(path / "state.safetensors", 20)
-
-
-def damage_missing_facts(path):
-    (path / "facts.json").unlink()
-
-
-def damage_half_facts(path):
-    (path / "facts.json").write_text('{"format": 1, ')
-
-
-def damage_other_facts(path):
-    (path / "facts.json").write_text("[1, 2]")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        damage_other_facts,
-        damage_nothing_published,
-        damage_truncated_tensors,
-        damage_missing_facts,
-        damage_half_facts,
-    ],
-)
-def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, damage):
-    whole = checkpoint.write(tmp_path, 1, TENSORS, {})
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_newest_checkpoint_is_skipped(tmp_path, damage):
+    complete = checkpoint.write(tmp_path, 1, TENSORS, {})
     damage(checkpoint.write(tmp_path, 2, TENSORS, {}))
-    assert checkpoint.read_newest(tmp_path).path == whole
+    assert checkpoint.read_newest(tmp_path).path == complete
 
 
-def test_a_failed_write_keeps_the_one_before(tmp_path, monkeypatch):
-    whole = checkpoint.write(tmp_path, 1, TENSORS, {})
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_failed_write_keeps_the_previous_checkpoint(tmp_path, monkeypatch, step):
+    previous = checkpoint.write(tmp_path, 1, TENSORS, {"try": 1})
 
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        checkpoint.write(tmp_path, 2, TENSORS, {})
-    assert [path.name for path in tmp_path.iterdir()] == [whole.name]
-    assert checkpoint.read_newest(tmp_path).path == whole
+        checkpoint.write(tmp_path, step, TENSORS, {"try": 2})
+    assert list(tmp_path.iterdir()) == [previous]
+    assert checkpoint.read_newest(tmp_path).facts["try"] == 1
 
 
 def test_the_same_step_may_be_written_again(tmp_path):
@@ -83,19 +64,6 @@ def test_the_same_step_may_be_written_again(tmp_path):
     path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
     assert checkpoint.read_newest(tmp_path).facts["try"] == 2
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_step_that_cannot_be_written_again_stays_as_it_was(tmp_path, monkeypatch):
-    path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
-
-    def full_disk(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoint, "write_tensors", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        checkpoint.write(tmp_path, 3, TENSORS, {"try": 2})
-    assert list(tmp_path.iterdir()) == [path]
-    assert checkpoint.read_newest(tmp_path).facts["try"] == 1
 
 
 def scored(step: int, score: float) -> dict:
@@ -113,20 +81,20 @@ def test_pruning_keeps_the_newest_and_the_best(tmp_path):
     assert not list(tmp_path.glob(f"{PARTIAL}*"))
 
 
-def test_the_best_is_known_from_the_moment_a_checkpoint_is_there(tmp_path):
-    """Nothing is written after it that a kill could prevent."""
+def test_the_best_is_known_as_soon_as_its_checkpoint_is_published(tmp_path):
+    """No later write is needed that a kill could prevent."""
     checkpoint.write(tmp_path, 1, TENSORS, scored(1, 3.0))
     best = checkpoint.write(tmp_path, 2, TENSORS, scored(2, 8.0))
     assert checkpoint.best(tmp_path) == best
     for step in (3, 4, 5):
-        checkpoint.write(tmp_path, step, TENSORS, scored(2, 8.0))  # of an earlier policy
+        checkpoint.write(tmp_path, step, TENSORS, scored(2, 8.0))  # evaluated at step 2
     checkpoint.prune(tmp_path, keep=1)
     assert best.exists()
 
 
-def test_a_kill_while_a_checkpoint_is_deleted_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_deletion_that_was_killed_is_completed_later(tmp_path, monkeypatch):
     class KilledError(BaseException):
-        """Ends the process as a kill would, in the middle of a deletion."""
+        """Stands for a kill during the deletion."""
 
     def killed(path, **options):
         (path / "state.safetensors").unlink()
@@ -147,7 +115,7 @@ def test_a_checkpoint_without_a_score_is_not_the_best(tmp_path, evaluation):
     assert checkpoint.best(tmp_path) is None
 
 
-def test_a_step_that_was_moved_aside_when_the_process_was_killed_comes_back(tmp_path):
+def test_a_replaced_checkpoint_is_restored_after_a_kill(tmp_path):
     path = checkpoint.write(tmp_path, 3, TENSORS, {"try": 1})
     path.rename(tmp_path / f"{PARTIAL}old-{path.name}")
     (tmp_path / f"{PARTIAL}{path.name}").mkdir()
@@ -155,7 +123,7 @@ def test_a_step_that_was_moved_aside_when_the_process_was_killed_comes_back(tmp_
     assert checkpoint.read_newest(tmp_path).facts["try"] == 1
 
 
-def test_a_link_in_the_place_of_unfinished_work_is_not_followed(tmp_path):
+def test_a_link_in_place_of_a_partial_folder_is_not_followed(tmp_path):
     folder, outside = tmp_path / "checkpoints", tmp_path / "outside"
     folder.mkdir()
     outside.mkdir()
@@ -168,7 +136,7 @@ def test_a_link_in_the_place_of_unfinished_work_is_not_followed(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["step-000000000003"]
 
 
-def test_another_format_is_refused_in_a_sentence(tmp_path):
+def test_another_format_is_refused(tmp_path):
     path = checkpoint.write(tmp_path, 1, TENSORS, {})
     facts = json.loads((path / "facts.json").read_text())
     (path / "facts.json").write_text(json.dumps({**facts, "format": 99}))
@@ -176,13 +144,13 @@ def test_another_format_is_refused_in_a_sentence(tmp_path):
         checkpoint.read(path)
 
 
-def test_a_pickle_in_disguise_is_refused(tmp_path):
+def test_a_pickle_as_safetensors_is_refused(tmp_path):
     path = checkpoint.write(tmp_path, 1, TENSORS, {})
     torch.save({"a": TENSORS["count"]}, path / "state.safetensors")
     with pytest.raises(InputError, match="cannot be read"):
         checkpoint.read(path)
 
 
-def test_prefixes_go_on_and_come_off():
+def test_under_inverts_flattened():
     flat = checkpoint.flattened("env", TENSORS) | {"other/x": TENSORS["count"]}
     assert checkpoint.under("env", flat).keys() == TENSORS.keys()

@@ -1,4 +1,4 @@
-"""Collecting: demonstrations, the course of a run's learning, failures, and the card of it all."""
+"""Collecting demonstrations, stages of training and failures, and the dataset's card."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
 from pureward.errors import InputError
-from pureward.runs.collect import _failures, collect, rollout
+from pureward.runs.collect import _with_failures, collect, rollout
 from pureward.runs.policy import load_policy, snapshots
 from pureward.training.evaluate import evaluate
 from tiny import tiny
@@ -42,15 +42,15 @@ def test_demonstrations_are_episodes_of_the_last_policy(run, demonstrations):
     assert len(starts.unique(dim=0)) == 6  # no episode is in both splits
 
 
-def test_the_policy_acts_greedily_and_rewards_are_the_task_s(run):
+def test_the_policy_is_greedy_and_rewards_are_of_the_task(run):
     policy = load_policy(run)
     env = pureward.make("reach", 3, "cpu")
     env.seed(5)
     episodes = rollout(env, policy.act)
-    judged = evaluate(env, policy.act, seed=5)
-    assert torch.allclose(torch.stack([e.rewards.sum() for e in episodes]), judged.returns)
+    evaluation = evaluate(env, policy.act, seed=5)
+    assert torch.allclose(torch.stack([e.rewards.sum() for e in episodes]), evaluation.returns)
     for episode in episodes:
-        # Not to the last bit: a product of more rows may be summed in another order.
+        # Not bit-identical: the order of summation depends on the number of rows.
         torch.testing.assert_close(policy.act(episode.state[:-1]).detach(), episode.actions)
 
 
@@ -60,39 +60,39 @@ def test_failures_never_succeed_and_come_from_several_policies(demonstrations):
     assert len({episode.policy for episode in failures}) > 1
 
 
-def test_failures_are_taken_in_turns_and_successes_left(demonstrations):
+def test_policies_take_turns_in_the_failures(demonstrations):
     one = read_dataset(demonstrations.path).split(FAILURE)[0]
     solved = replace(one, success=torch.ones_like(one.success))
     candidates = [replace(one, policy=name) for name in "aaab"] + [replace(solved, policy="c")]
-    assert [e.policy for e in _failures(candidates, 3)] == ["b", "a", "a"]
-    assert len(_failures(candidates, 10)) == 4
+    assert [e.policy for e in _with_failures(candidates, 3)] == ["b", "a", "a"]
+    assert len(_with_failures(candidates, 10)) == 4
 
 
-def test_stages_span_the_whole_course(run, tmp_path):
+def test_stages_span_all_of_training(run, tmp_path):
     out = tmp_path / "stages"
     collect("reach", run, out, episodes=6, held_out=2, failures=0, stages=True, device="cpu")
     dataset = read_dataset(out)
-    course = [path.stem for path in snapshots(run)]
-    assert len(course) >= 3
+    saved = [path.stem for path in snapshots(run)]
+    assert len(saved) >= 3
     trained = [episode.policy for episode in dataset.split(TRAIN)]
-    assert sorted(set(trained)) == course
+    assert sorted(set(trained)) == saved
     assert trained == sorted(trained)
-    counts = [trained.count(policy) for policy in course]
+    counts = [trained.count(policy) for policy in saved]
     assert max(counts) - min(counts) <= 1
-    assert [e.policy for e in dataset.split(HELD_OUT)] == [course[0], course[-1]]
+    assert [e.policy for e in dataset.split(HELD_OUT)] == [saved[0], saved[-1]]
     assert dataset.split(FAILURE) == []
 
 
 @pytest.mark.parametrize("stages", [False, True])
-def test_nothing_is_held_out_where_nothing_is_asked_for(run, tmp_path, stages):
+def test_nothing_is_held_out_by_request(run, tmp_path, stages):
     out = tmp_path / "set"
     counts = {"episodes": 1, "held_out": 0, "failures": 0}
     made = collect("reach", run, out, **counts, stages=stages, device="cpu")
-    assert {name: told["episodes"] for name, told in made.splits.items()} == {TRAIN: 1}
+    assert {name: split["episodes"] for name, split in made.splits.items()} == {TRAIN: 1}
     assert len(read_dataset(out).episodes) == 1
 
 
-def test_the_same_seed_collects_the_same_episodes_and_stored_frames_are_the_drawn(run, tmp_path):
+def test_a_seed_determines_the_episodes_and_stored_frames_equal_drawn_ones(run, tmp_path):
     settings = {"episodes": 2, "held_out": 0, "failures": 0, "device": "cpu", "seed": 3}
     collect("reach", run, tmp_path / "states", **settings)
     collect("reach", run, tmp_path / "frames", **settings, frames=True)
@@ -103,32 +103,32 @@ def test_the_same_seed_collects_the_same_episodes_and_stored_frames_are_the_draw
         assert torch.equal(one.rewards, other.rewards)
 
 
-def test_data_begins_elsewhere_than_a_run_of_the_same_seed(run, tmp_path):
+def test_initial_states_differ_from_those_of_training_with_the_same_seed(run, tmp_path):
     out = tmp_path / "set"
     collect("reach", run, out, episodes=4, held_out=0, failures=0, seed=0, device="cpu")
-    begun = torch.stack([episode.state[0] for episode in read_dataset(out).episodes])
+    collected = torch.stack([episode.state[0] for episode in read_dataset(out).episodes])
     trained = pureward.make("reach", 4, "cpu", seed=0).reset().state
-    assert not torch.isclose(begun[:, None], trained[None]).all(dim=2).any()
+    assert not torch.isclose(collected[:, None], trained[None]).all(dim=2).any()
 
 
-def test_the_card_says_what_is_inside(demonstrations):
+def test_the_card_describes_the_dataset(demonstrations):
     card = json.loads((demonstrations.path / "card.json").read_text())
     train = read_dataset(demonstrations.path).split(TRAIN)
-    told = card["splits"]["train"]
+    split = card["splits"]["train"]
     assert card["task"] == "reach"
     assert card["frames"] == "drawn on load from stored states"
     assert card["splits"] == demonstrations.splits
-    assert (told["episodes"], told["steps"]) == (4, 400)
-    assert told["return_max"] == pytest.approx(max(float(e.rewards.sum()) for e in train))
-    assert told["with_success"] == sum(bool(e.success.any()) for e in train)
-    assert told["success_share"] == torch.stack([e.success for e in train]).double().mean()
-    assert sum(told["policies"].values()) == 4
+    assert (split["episodes"], split["steps"]) == (4, 400)
+    assert split["return_max"] == pytest.approx(max(float(e.rewards.sum()) for e in train))
+    assert split["with_success"] == sum(bool(e.success.any()) for e in train)
+    assert split["success_share"] == torch.stack([e.success for e in train]).double().mean()
+    assert sum(split["policies"].values()) == 4
     with Image.open(demonstrations.path / "sheet.png") as sheet:
         assert sheet.height > 8 * 128  # three, two and three episodes, a row each
 
 
 @pytest.mark.parametrize("frames", [False, True])
-def test_a_disk_without_room_is_told_before_anything_is_written(run, tmp_path, monkeypatch, frames):
+def test_a_dataset_larger_than_the_free_disk_is_refused(run, tmp_path, monkeypatch, frames):
     free = 1_000_000 if frames else 10_000  # enough for states, not for frames
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
     with pytest.raises(InputError, match=r"needs up to .* while it is written, and .* free"):
@@ -136,16 +136,14 @@ def test_a_disk_without_room_is_told_before_anything_is_written(run, tmp_path, m
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_anything_is_played(
-    run, tmp_path, monkeypatch
-):
+def test_a_folder_that_cannot_be_written_is_refused_before_the_rollout(run, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr("pureward.runs.collect.rollout", lambda *_: pytest.fail("played"))
     with pytest.raises(OSError, match="file"):
         collect("reach", run, tmp_path / "file" / "data", episodes=2, device="cpu")
 
 
-def test_bad_requests_are_refused_before_anything_is_played(run, demonstrations, tmp_path):
+def test_bad_arguments_are_refused(run, demonstrations, tmp_path):
     new, link = tmp_path / "new", tmp_path / "link"
     link.symlink_to("nowhere")
     for sentence, arguments in {

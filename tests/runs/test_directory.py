@@ -1,4 +1,4 @@
-"""The run directory and its log."""
+"""The run directory and the metrics log."""
 
 import errno
 import fcntl
@@ -42,22 +42,22 @@ def test_the_same_process_cannot_take_it_twice(tmp_path):
 
 
 def test_a_file_system_without_locks_is_not_taken_for_another_process(tmp_path, monkeypatch):
-    """Whoever waits for a process that is not there would wait for ever."""
+    """`InUseError` means that waiting helps; here it would not."""
 
     def refuse(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
     with (
-        pytest.raises(InputError, match="cannot be locked .*No locks") as told,
+        pytest.raises(InputError, match="cannot be locked .*No locks") as caught,
         RunDirectory(tmp_path),
     ):
         pass
-    assert not isinstance(told.value, InUseError)
+    assert not isinstance(caught.value, InUseError)
     assert not RunDirectory(tmp_path).in_use()
 
 
-def test_status_is_told(tmp_path):
+def test_status_is_written_and_read(tmp_path):
     with RunDirectory(tmp_path) as directory:
         assert directory.read_status() == {}
         directory.write_status("running", env_steps=5)
@@ -65,12 +65,12 @@ def test_status_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", '{"state": "fin', "[1]", "\x00"])
-def test_a_damaged_status_says_nothing(tmp_path, text):
+def test_a_damaged_status_is_read_as_empty(tmp_path, text):
     (tmp_path / "status.json").write_text(text)
     assert RunDirectory(tmp_path).read_status() == {}
 
 
-def test_metrics_are_lines_and_resuming_cuts_off_what_came_after(tmp_path):
+def test_resuming_removes_metrics_after_the_checkpoint(tmp_path):
     path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
     with MetricsLog(path, events) as log:
         log.write("train", 10, {"loss": 0.5})
@@ -94,8 +94,8 @@ def _shown(folder, curve):
     return [(point.step, point.value) for point in points]
 
 
-def test_a_full_disk_is_one_error_of_the_thread_that_writes(tmp_path):
-    """In a process of its own: a limit on files would hold for the suite's log too."""
+def test_a_full_disk_raises_one_error_in_the_writing_thread(tmp_path):
+    """In a subprocess, because the limit applies to all files of a process."""
     path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
     script = f"""
 import resource, signal
@@ -114,7 +114,7 @@ except OSError as error:
     assert (ended.stdout, ended.stderr) == ("one OSError\n", "")
 
 
-def test_metrics_that_were_cut_are_gone_on_with_on_a_new_line(tmp_path):
+def test_a_truncated_metrics_file_continues_on_a_new_line(tmp_path):
     path, events = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
     with MetricsLog(path, events) as log:
         log.write("train", 10, {"loss": 0.5})
@@ -128,7 +128,7 @@ def test_metrics_that_were_cut_are_gone_on_with_on_a_new_line(tmp_path):
     assert b"\0" not in path.read_bytes()
 
 
-def test_damaged_lines_and_values_of_metrics_are_left_out(tmp_path):
+def test_damaged_lines_and_values_of_metrics_are_skipped(tmp_path):
     path = tmp_path / "metrics.jsonl"
     lines = [
         b'{"kind": "eval", "step": 1, "return": 2.0, "success": "x", "other": null}',
@@ -144,29 +144,21 @@ def test_damaged_lines_and_values_of_metrics_are_left_out(tmp_path):
     assert second["step"] == 2
 
 
-@pytest.mark.parametrize("name", ["lock", "metrics.jsonl", "config.json", "log.txt"])
-def test_a_file_that_leads_out_of_the_directory_is_refused(tmp_path, name):
-    victim, run = tmp_path / "victim", tmp_path / "run"
-    victim.write_text("precious")
+FILES = ["lock", "metrics.jsonl", "config.json", "log.txt"]
+FOLDERS = ["checkpoints", "snapshots", "videos", "tensorboard", "reward", "probe"]
+
+
+@pytest.mark.parametrize("name", FILES + FOLDERS)
+def test_a_link_out_of_the_directory_is_refused(tmp_path, name):
+    run, outside = tmp_path / "run", tmp_path / "outside"
     run.mkdir()
-    (run / name).symlink_to(victim)
+    outside.mkdir()
+    victim = outside / ".partial-mine"
+    victim.write_text("precious")
+    (run / name).symlink_to(victim if name in FILES else outside)
     with pytest.raises(InputError, match=f"itself, and .*{name} is a link"), RunDirectory(run):
         pass
     assert victim.read_text() == "precious"
-
-
-@pytest.mark.parametrize(
-    "name", ["checkpoints", "snapshots", "videos", "tensorboard", "reward", "probe"]
-)
-def test_a_folder_that_leads_out_of_the_directory_is_refused(tmp_path, name):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / ".partial-mine").write_text("precious")
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / name).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=f"itself, and .*{name} is a link"), RunDirectory(run):
-        pass
-    assert (tmp_path / "elsewhere" / ".partial-mine").exists()
 
 
 def test_the_directory_itself_may_be_a_link(tmp_path):
@@ -178,7 +170,7 @@ def test_the_directory_itself_may_be_a_link(tmp_path):
     assert RunDirectory(tmp_path / "disk").read_status() == {"state": "running"}
 
 
-def test_metrics_that_lead_elsewhere_are_not_cut(tmp_path):
+def test_a_linked_metrics_file_is_refused(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "metrics.jsonl").symlink_to(victim)
@@ -189,20 +181,20 @@ def test_metrics_that_lead_elsewhere_are_not_cut(tmp_path):
     assert victim.read_text() == "precious"
 
 
-def test_metrics_that_nobody_writes_to_are_not_waited_for(tmp_path):
+def test_a_fifo_as_metrics_file_is_refused_without_blocking(tmp_path):
     os.mkfifo(tmp_path / "metrics.jsonl")
     for use in (read_metrics, lambda path: MetricsLog(path, tmp_path / "tensorboard")):
         with pytest.raises(InputError, match="must be a regular file"):
             use(tmp_path / "metrics.jsonl")
 
 
-@pytest.mark.parametrize("fate", ["deleted", "replaced"])
-def test_metrics_that_were_deleted_stop_the_log(tmp_path, fate):
+@pytest.mark.parametrize("event", ["deleted", "replaced"])
+def test_a_deleted_metrics_file_stops_the_log(tmp_path, event):
     path = tmp_path / "metrics.jsonl"
     with MetricsLog(path, tmp_path / "tensorboard") as log:
         log.write("train", 10, {"loss": 0.5})
         path.unlink()
-        if fate == "replaced":
+        if event == "replaced":
             path.touch()
         with pytest.raises(FileNotFoundError, match="was moved or deleted; bring it back"):
             log.write("train", 20, {"loss": 0.5})
@@ -221,7 +213,7 @@ def test_a_metric_that_is_not_finite_is_an_error_and_not_written(tmp_path, value
     assert path.read_bytes() == b""
 
 
-def test_a_deleted_lock_lets_nobody_in(tmp_path):
+def test_deleting_the_lock_file_does_not_unlock(tmp_path):
     with RunDirectory(tmp_path) as directory:
         (tmp_path / "lock").unlink()
         assert RunDirectory(tmp_path).in_use()
@@ -231,14 +223,14 @@ def test_a_deleted_lock_lets_nobody_in(tmp_path):
     assert not RunDirectory(tmp_path).in_use()
 
 
-def test_where_folders_cannot_be_locked_a_deleted_lock_stops_the_run(tmp_path, monkeypatch):
-    """As on NFS, which locks nothing that is not open for writing."""
-    honest = fcntl.flock
+def test_without_folder_locks_a_deleted_lock_file_stops_the_run(tmp_path, monkeypatch):
+    """NFS locks only what is open for writing, which a folder cannot be."""
+    original = fcntl.flock
 
     def flock(descriptor, kind):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EBADF, "Bad file descriptor")
-        honest(descriptor, kind)
+        original(descriptor, kind)
 
     monkeypatch.setattr("fcntl.flock", flock)
     with RunDirectory(tmp_path) as directory:
@@ -250,7 +242,7 @@ def test_where_folders_cannot_be_locked_a_deleted_lock_stops_the_run(tmp_path, m
             directory.check_place()
 
 
-def test_taking_a_directory_clears_what_a_killed_process_left(tmp_path):
+def test_partial_files_of_killed_processes_are_deleted(tmp_path):
     left = [tmp_path / name / ".partial-7-x" for name in ("snapshots", "reward", "videos", ".")]
     for path in left:
         path.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Policies on disk: what is no policy of the run, or not for this world, is refused."""
+"""Policy snapshots: those that do not fit the run or the environment are refused."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ from tiny import SMALL, tiny
 
 @pytest.fixture
 def run(tmp_path) -> Path:
-    """A run that has kept one policy."""
+    """A run with one policy snapshot."""
     directory = RunDirectory(tmp_path)
     write_config(directory, tiny(tmp_path))
     write_snapshot(directory.snapshots, 640, D4PG(SMALL, state_size=4, action_size=2))
@@ -36,11 +36,11 @@ def test_states_of_another_task_are_refused(run):
 def test_a_policy_of_an_unknown_step_is_refused(run):
     (kept,) = snapshots(run)
     renamed = kept.rename(kept.with_name("good.safetensors"))
-    with pytest.raises(InputError, match=r"called step-N.safetensors.*got good.safetensors"):
+    with pytest.raises(InputError, match=r"called step-N.safetensors, .* got good.safetensors"):
         load_policy(run, renamed)
 
 
-def test_a_copy_beside_the_snapshots_is_none_of_them(run):
+def test_a_copy_of_a_snapshot_is_ignored(run):
     (kept,) = snapshots(run)
     shutil.copy(kept, kept.with_name("step-000000000640 (1).safetensors"))
     assert snapshots(run) == [kept]
@@ -50,7 +50,7 @@ def test_a_copy_beside_the_snapshots_is_none_of_them(run):
 @pytest.mark.parametrize(
     "sizes", [None, {"state_size": "4"}, {"state_size": "4", "action_size": "x"}]
 )
-def test_weights_without_their_sizes_are_refused(run, sizes):
+def test_weights_without_sizes_are_refused(run, sizes):
     (kept,) = snapshots(run)
     save_file({"actor.weight": torch.zeros(2)}, kept, metadata=sizes)
     with pytest.raises(InputError, match="step-000000000640.safetensors cannot be read"):
@@ -58,15 +58,15 @@ def test_weights_without_their_sizes_are_refused(run, sizes):
 
 
 @pytest.mark.parametrize("size", [-4, 0, 5, 10_000_000, 10**30])
-def test_declared_sizes_that_the_file_does_not_have_are_refused(run, size):
-    """Before anything of that size is made: 10,000,000 would take gigabytes."""
+def test_declared_sizes_that_contradict_the_tensors_are_refused(run, size):
+    """Before memory is allocated: 10,000,000 would take gigabytes."""
     (kept,) = snapshots(run)
     save_file(load_file(kept), kept, metadata={"state_size": str(size), "action_size": "2"})
     with pytest.raises(InputError, match="does not fit the run's agent settings|must have sizes"):
         load_policy(run)
 
 
-def test_settings_larger_than_the_file_are_refused_before_memory_is_claimed(run):
+def test_settings_larger_than_the_file_are_refused_before_allocation(run):
     agent = replace(SMALL, actor_layers=(16_384,) * 500)
     write_config(RunDirectory(run), replace(tiny(run), agent=agent))
     with pytest.raises(InputError, match="does not fit the run's agent settings"):

@@ -303,7 +303,7 @@ def test_a_run_does_not_go_on_in_another_folder_than_it_began_in(tmp_path, monke
 
     monkeypatch.setattr(checkpoint, "write", moves)
     monkeypatch.setattr(checkpoint, "prune", lambda *_: None)
-    with pytest.raises(OSError, match="must stay where it is while the run goes on, and .*run was"):
+    with pytest.raises(OSError, match="must stay in place during the run, and .*run was"):
         pureward.train(tiny(run))
     assert not run.exists() or not any(run.iterdir())
     if fate == "moved":
@@ -419,7 +419,7 @@ def test_settings_go_through_json():
         ({"worlds": 0}, "worlds must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),
         ({"seed": 2**53}, r"seed must lie within ±2\^53"),
-        ({"guided": 2.0}, "guided is a share of the worlds, got 2.0"),
+        ({"guided": 2.0}, "guided must be a share of the worlds in .* got 2.0"),
         ({"env_steps": "480"}, "env_steps must be like 10000000, got '480'"),
         ({"seed": 1.5}, "seed must be like 0, got 1.5"),
         ({"out": None}, "out must be like 'runs/latest', got None"),
@@ -427,7 +427,7 @@ def test_settings_go_through_json():
         ({"reward": None}, "reward must be like RewardConfig, got None"),
         (
             {"batch": 10**12},
-            "replay, which holds 1,000,000 steps, got a batch of 1,000,000,000,000",
+            "at most the replay's capacity of 1,000,000 steps, got 1,000,000,000,000",
         ),
         ({"task": "reach", "guided": 0.5}, "task 'reach' has no script"),
         ({"worlds": 2_000_000}, "must hold a step of each world"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The card of a dataset: what is inside, in numbers (JSON) and in pictures (PNG)."""
+"""The card of a dataset: its contents in numbers (JSON) and in images (PNG)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from pureward.data.episodes import SPLITS, Episode
 from pureward.files import write_json
 from pureward.picture import contact_sheet, first_camera, save_image
 
-_ROWS, _COLUMNS = 3, 8  # episodes of each split and instants of each episode on the sheet
+_ROWS, _COLUMNS = 3, 8  # on the sheet: episodes of each split, and instants of each episode
 
 
 def describe(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Counts, returns and policies of each split that has episodes."""
+    """Return counts, returns and policies of each split that has episodes."""
     splits = {name: [e for e in episodes if e.split == name] for name in SPLITS}
-    return {name: _described(chosen) for name, chosen in splits.items() if chosen}
+    return {name: _describe_split(chosen) for name, chosen in splits.items() if chosen}
 
 
 def write_card(
@@ -37,34 +38,25 @@ def write_card(
     for name in SPLITS:
         chosen = [e for e in episodes if e.split == name]
         for index in np.linspace(0, len(chosen) - 1, min(_ROWS, len(chosen))).astype(int):
-            shots = np.linspace(0, len(chosen[index]), _COLUMNS).astype(int).tolist()
-            frames = painter.frames(chosen[index], shots)
-            images.append(first_camera(frames))
+            instants = np.linspace(0, len(chosen[index]), _COLUMNS).astype(int).tolist()
+            images.append(first_camera(painter.frames(chosen[index], instants)))
             rows.append(f"{name}, return {float(chosen[index].rewards.sum()):.0f}")
     columns = [f"{share:.0%}" for share in np.linspace(0, 1, _COLUMNS)]
     save_image(contact_sheet(np.stack(images), rows, columns), folder / "sheet.png")
 
 
-def _described(episodes: list[Episode]) -> dict[str, Any]:
+def _describe_split(episodes: list[Episode]) -> dict[str, Any]:
     returns = torch.stack([episode.rewards.sum() for episode in episodes]).double()
-    policies: dict[str, int] = {}
-    for episode in episodes:
-        policies[episode.policy] = policies.get(episode.policy, 0) + 1
+    success = [episode.success for episode in episodes if episode.success is not None]
+    is_known = len(success) == len(episodes)
+    share = {"success_share": float(torch.cat(success).double().mean())} if is_known else {}
     return {
         "episodes": len(episodes),
-        "steps": sum(len(episode) for episode in episodes),
+        "steps": sum(map(len, episodes)),
         "return_mean": float(returns.mean()),
         "return_min": float(returns.min()),
         "return_max": float(returns.max()),
         "with_success": sum(episode.succeeds for episode in episodes),
-        **_success_share(episodes),
-        "policies": policies,
+        **share,
+        "policies": dict(Counter(episode.policy for episode in episodes)),
     }
-
-
-def _success_share(episodes: list[Episode]) -> dict[str, float]:
-    """Share of arrivals that are successes, where all of them are known."""
-    known = [episode.success for episode in episodes if episode.success is not None]
-    if len(known) < len(episodes):
-        return {}
-    return {"success_share": float(torch.cat(known).double().mean())}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: everything a run needs to go on, in folders that are whole or not there.
+"""Checkpoints: everything that is needed to resume a run, written atomically.
 
-A checkpoint is a folder `step-N` with `state.safetensors` and `facts.json`. It is written under
-another name, flushed to the disk and renamed, so that a kill at any moment leaves the one before.
+A checkpoint is a folder `step-N` with `state.safetensors` and `facts.json`. It is written under a
+temporary name, flushed to disk and renamed, so a kill at any time leaves the previous one intact.
 Nothing in it can execute code.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,25 +36,22 @@ _TENSORS, _FACTS = "state.safetensors", "facts.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """What was read back; tensors are read when they are asked for."""
+    """A checkpoint on disk; its tensors are loaded on first access."""
 
     path: Path
     facts: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
-    """Of the tensors, from the header of their file."""
+    """Shapes of the tensors, from the header of their file."""
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor by name."""
-        try:
-            with open_tensors(self.path / _TENSORS) as file:
-                return {name: file.get_tensor(name) for name in self.shapes}
-        except SafetensorError as error:
-            raise _unreadable(self.path, error) from error
+        with _opened(self.path) as file:
+            return {name: file.get_tensor(name) for name in self.shapes}
 
 
 def write(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
-    """Write the checkpoint of a step; returns its folder."""
+    """Write the checkpoint of a step to FOLDER/step-N and return that path."""
     path = folder / step_name(step)
     # A finished run that is resumed writes its last step again.
     with whole_folder(path, again=True) as partial:
@@ -64,37 +62,42 @@ def write(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: Mapping
 
 
 def read_newest(folder: Path) -> Checkpoint | None:
-    """The newest complete checkpoint, or None; unfinished ones are passed over."""
-    for path in sorted(_complete(folder), reverse=True):
-        return read(path)
-    return None
+    """Return the newest complete checkpoint, or None."""
+    newest = max(_complete(folder), default=None)
+    return None if newest is None else read(newest)
 
 
 def read(path: Path) -> Checkpoint:
-    """Read one checkpoint."""
+    """Read one checkpoint.
+
+    Raises:
+        InputError: if its format is unknown, or its tensors cannot be read.
+    """
     facts = read_object(path / _FACTS)
     if facts.get("format") != FORMAT:
         raise InputError(
             f"checkpoint {path} has format {facts.get('format')}, this version reads {FORMAT}; "
             "use the version of pureward that wrote it"
         )
+    with _opened(path) as file:
+        return Checkpoint(path=path, facts=facts, shapes=shapes_in(file))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         with open_tensors(path / _TENSORS) as file:
-            return Checkpoint(path=path, facts=facts, shapes=shapes_in(file))
+            yield file
     except SafetensorError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(
-        f"checkpoint {path} cannot be read ({error}); delete it to go on from an older one"
-    )
+        raise InputError(
+            f"checkpoint {path} cannot be read ({error}); delete it to resume from an older one"
+        ) from error
 
 
 def best(folder: Path) -> Path | None:
-    """The complete checkpoint with the highest return of its own; the newest of several equal.
+    """Return the complete checkpoint with the highest return, the newest of several equal.
 
-    Derived from the checkpoints themselves, so that no kill can lose it.
+    It is computed from the checkpoints themselves, so a kill cannot lose it.
     """
     scored = [(score, path) for path in _complete(folder) if (score := _score(path)) is not None]
     return max(scored)[1] if scored else None
@@ -112,15 +115,15 @@ def _score(path: Path) -> float | None:
 
 def prune(folder: Path, keep: int) -> None:
     """Delete all but the newest `keep` checkpoints and the best, and any unfinished ones."""
-    spared = best(folder)
+    kept = best(folder)
     for path in sorted(_complete(folder))[:-keep]:
-        if path != spared:
+        if path != kept:
             delete_whole(path)
     clear_leftovers(folder)
 
 
-def _complete(folder: Path) -> Iterable[Path]:
-    """Checkpoints whose two files are there in full."""
+def _complete(folder: Path) -> Iterator[Path]:
+    """Yield the checkpoints that have both files in full length."""
     for path in kept_steps(folder):
         tensors, size = path / _TENSORS, read_object(path / _FACTS).get("bytes")
         if tensors.is_file() and not tensors.is_symlink() and tensors.stat().st_size == size:
@@ -128,15 +131,11 @@ def _complete(folder: Path) -> Iterable[Path]:
 
 
 def flattened(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under PREFIX/NAME."""
+    """Return the tensors with the names PREFIX/NAME."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that `flattened` put under the prefix."""
+    """Return the tensors named PREFIX/NAME, without the prefix."""
     start = f"{prefix}/"
-    return {
-        name.removeprefix(start): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(start)
-    }
+    return {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}

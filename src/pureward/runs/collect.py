@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collects episodes of a run's policies: demonstrations, or the whole course of its learning."""
+"""Collects episodes of a run's policies: demonstrations, or episodes from all of training."""
 
 import math
 import os
 import shutil
+from collections import Counter
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -27,16 +28,16 @@ from pureward.runs.card import describe, write_card
 from pureward.runs.policy import load_policy, snapshots
 from pureward.types import DRAWN_FROM, Observation, Policy
 
-# Failures are looked for among episodes of this many policies from the whole course of the run,
-# and of random actions; each plays as many episodes as failures are wanted.
+# Failures are chosen from episodes of this many policies of the run and of random actions; each
+# acts for as many episodes as failures are wanted.
 _FAILING_POLICIES = 7
-# First states of data are not those of a run of the same seed, nor of its evaluations.
-_COLLECTING_SEED = 2_000_003
+# Initial states must differ from those of training and evaluation with the same seed.
+_SEED_OFFSET = 2_000_003
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """What `collect` wrote."""
+    """The dataset that `collect` wrote."""
 
     path: Path
     splits: dict[str, Any]
@@ -45,7 +46,7 @@ class Collected:
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """Worlds next to each other that one policy acts in."""
+    """Consecutive worlds in which one policy acts."""
 
     policy: str
     act: Policy
@@ -73,29 +74,36 @@ def collect(
         task: a name that `pureward tasks` lists.
         policy: directory of the run whose policies act.
         out: folder of the dataset; it must not exist yet.
-        episodes: how many to train on.
-        stages: collect from policies over the whole course of the run, with their true rewards,
-            as supervision for a reward; otherwise from the last one, as demonstrations.
-        held_out: how many more of the same kind to hold out.
-        failures: how many episodes that never succeed to hold out for probes; fewer are
-            written if the run and random actions do not fail often enough.
-        frames: store frames (lossless, large) besides the states they can be drawn from.
-        compact: leave out the policy's states and round what frames are drawn from, for a
-            smaller dataset.
-        device: "auto" (CUDA where there is one), "cpu" or "cuda".
-        seed: of the episodes' first states and the random actions.
+        episodes: number of episodes in the split "train".
+        stages: collect from policies of all of training, as annotated episodes for a reward
+            model; otherwise from the last policy, as demonstrations.
+        held_out: number of episodes of the same kind in the split "held-out".
+        failures: number of episodes without success in the split "failure", for probes; fewer
+            are written if the run's policies and random actions do not fail often enough.
+        frames: store frames (lossless, large) in addition to the simulator's states.
+        compact: omit the policy's states and round the simulator's, for a smaller dataset.
+        device: "auto" (CUDA if available), "cpu" or "cuda".
+        seed: of initial states and random actions.
+
+    Returns:
+        The path of the dataset, and what is in it.
     """
     check_seed(seed)
     _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     place = str(find_device(device))
-    choose = _course if stages else _last
-    parts = choose(policy, place, TRAIN, episodes) + choose(policy, place, HELD_OUT, held_out)
-    parts += _clumsy(policy, place, failures, seed)
-    with whole_folder(out) as folder:  # claimed before minutes are spent on playing
-        env = make(task, sum(part.worlds for part in parts), place, seed=seed + _COLLECTING_SEED)
-        played = _label(rollout(env, _together(parts)), parts)
-        kept = [episode for episode in played if episode.split != FAILURE]
-        kept += _failures([episode for episode in played if episode.split == FAILURE], failures)
+    saved = snapshots(policy)
+    source = saved if stages else saved[-1:]
+    tried = _spread(saved, min(_FAILING_POLICIES, len(saved)))
+    random = _random(seed, load_policy(policy).action_size, place)
+    parts = [
+        *_parts(policy, place, TRAIN, _spread(source, episodes)),
+        *_parts(policy, place, HELD_OUT, _spread(source, held_out)),
+        _Part(policy="random", act=random, split=FAILURE, worlds=failures),
+        *_parts(policy, place, FAILURE, _spread(tried, len(tried) * failures)),
+    ]
+    with whole_folder(out) as folder:  # refuses a bad folder before the rollout, which is slow
+        env = make(task, sum(part.worlds for part in parts), place, seed=seed + _SEED_OFFSET)
+        kept = _with_failures(_played(env, parts), failures)
         if compact:
             kept = [pack.compact(episode) for episode in kept]
         painter = Painter(task, place)
@@ -109,99 +117,72 @@ def collect(
 
 @torch.no_grad()
 def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
-    """One whole episode of every world, with frames if the environment has cameras.
+    """Reset an environment and return one whole episode of every world.
 
-    The environment is reset first, and is left in the last states.
+    Args:
+        env: not staggered; frames are recorded if it has cameras.
+        act: the policy.
     """
     assert not env.stagger, "staggered worlds end their first episodes early"
     env.resets = False  # so that the simulator still has the last arrival state
     try:
         obs = env.reset()
-        seen = [_snapshot(env, obs)]
-        done = []
+        seen = [_seen(env, obs)]
+        results = []
         for _ in range(env.horizon):
-            action = act(obs.state).clone()  # a policy may write to the same memory again
+            action = act(obs.state).clone()  # a policy may reuse its output buffer
             step = env.step(action)
             obs = step.obs
-            seen.append(_snapshot(env, step.final_obs))
+            seen.append(_seen(env, step.final_obs))
             ended = step.terminated | step.truncated
-            did = {"actions": action, "rewards": step.reward, "success": step.success}
-            done.append(did | {"ended": ended})
+            result = {"actions": action, "rewards": step.reward, "success": step.success}
+            results.append(result | {"ended": ended})
     finally:
         env.resets = True
     env.check()
     at = {name: torch.stack([row[name] for row in seen], dim=1).cpu() for name in seen[0]}
-    did = {name: torch.stack([row[name] for row in done], dim=1).cpu() for name in done[0]}
+    after = {name: torch.stack([row[name] for row in results], dim=1).cpu() for name in results[0]}
     episodes = []
     for world in range(env.worlds):
-        ends = did["ended"][world].nonzero()
+        ends = after["ended"][world].nonzero()
         steps = int(ends[0]) + 1 if len(ends) else env.horizon
         episodes.append(
             Episode(
                 state=at["state"][world, : steps + 1],
                 frames=at["frames"][world, : steps + 1] if "frames" in at else None,
                 simulator={n: at[n][world, : steps + 1] for n in DRAWN_FROM if n in at},
-                actions=did["actions"][world, :steps],
-                rewards=did["rewards"][world, :steps],
-                success=did["success"][world, :steps],
+                actions=after["actions"][world, :steps],
+                rewards=after["rewards"][world, :steps],
+                success=after["success"][world, :steps],
             )
         )
     return episodes
 
 
-def _snapshot(env: BatchEnv, obs: Observation) -> dict[str, Tensor]:
+def _seen(env: BatchEnv, obs: Observation) -> dict[str, Tensor]:
     seen = {"state": obs.state.clone()}
     if obs.frames is not None:
         seen["frames"] = obs.frames
     return env.simulator_state() | seen
 
 
-def _last(run: Path, device: str, split: str, worlds: int) -> list[_Part]:
-    """The run's last policy in all worlds."""
-    if worlds == 0:
-        return []
-    path = snapshots(run)[-1]
-    act = load_policy(run, path, device).act
-    return [_Part(policy=path.stem, act=act, split=split, worlds=worlds)]
+def _parts(run: Path, device: str, split: str, policies: list[Path]) -> list[_Part]:
+    """One part per policy, with a world for each time that it occurs."""
+    return [
+        _Part(policy=path.stem, act=load_policy(run, path, device).act, split=split, worlds=worlds)
+        for path, worlds in Counter(policies).items()
+    ]
 
 
-def _course(
-    run: Path, device: str, split: str, worlds: int, policies: int | None = None
-) -> list[_Part]:
-    """Policies from the whole course of the run, evenly, the first and the last among them."""
-    if worlds == 0:
-        return []
-    kept = snapshots(run)
-    if policies is not None:
-        kept = [kept[i] for i in np.linspace(0, len(kept) - 1, policies).round().astype(int)]
-    if worlds >= len(kept):
-        turns = np.arange(worlds) * len(kept) // worlds  # each policy as often, or once more
-    elif worlds > 1:
-        turns = np.linspace(0, len(kept) - 1, worlds).round().astype(int)
+def _spread(policies: list[Path], count: int) -> list[Path]:
+    """Choose `count` policies evenly in order; each occurs several times if there are fewer."""
+    if count >= len(policies):
+        chosen = np.arange(count) * len(policies) // count
+    elif count > 1:  # the first and the last among them
+        chosen = np.linspace(0, len(policies) - 1, count).round().astype(int)
     else:
-        turns = np.array([len(kept) // 2])
-    chosen, counts = np.unique(turns, return_counts=True)
-    return [
-        _Part(
-            policy=kept[index].stem,
-            act=load_policy(run, kept[index], device).act,
-            split=split,
-            worlds=int(count),
-        )
-        for index, count in zip(chosen, counts, strict=True)
-    ]
-
-
-def _clumsy(run: Path, device: str, wanted: int, seed: int) -> list[_Part]:
-    """Random actions and policies from the whole course, among whose episodes failures are."""
-    if wanted == 0:
-        return []
-    random = _random(seed, load_policy(run).action_size, device)
-    tried = min(_FAILING_POLICIES, len(snapshots(run)))
-    return [
-        _Part(policy="random", act=random, split=FAILURE, worlds=wanted),
-        *_course(run, device, FAILURE, tried * wanted, policies=tried),
-    ]
+        chosen = np.full(count, len(policies) // 2)
+    return [policies[index] for index in chosen]
 
 
 def _random(seed: int, size: int, device: str) -> Policy:
@@ -211,36 +192,33 @@ def _random(seed: int, size: int, device: str) -> Policy:
     )
 
 
-def _together(parts: list[_Part]) -> Policy:
-    """Each part's policy in its own worlds."""
+def _played(env: BatchEnv, parts: list[_Part]) -> list[Episode]:
+    """Roll out each part's policy in its own worlds."""
     worlds = [part.worlds for part in parts]
 
     def act(state: Tensor) -> Tensor:
         rows = state.split(worlds)
         return torch.cat([part.act(row) for part, row in zip(parts, rows, strict=True)])
 
-    return act
-
-
-def _label(played: list[Episode], parts: list[_Part]) -> list[Episode]:
     labels = [part for part in parts for _ in range(part.worlds)]
     return [
         replace(episode, split=part.split, policy=part.policy)
-        for episode, part in zip(played, labels, strict=True)
+        for episode, part in zip(rollout(env, act), labels, strict=True)
     ]
 
 
-def _failures(candidates: list[Episode], wanted: int) -> list[Episode]:
-    """Episodes that never succeed, of as many different policies as there are."""
+def _with_failures(episodes: list[Episode], wanted: int) -> list[Episode]:
+    """Drop candidates of the split "failure" that succeed, and those that are too many.
+
+    Policies take turns, beginning with the latest: its failures are the hardest to recognise.
+    """
     failed: dict[str, list[Episode]] = {}
-    for episode in candidates:
-        if not episode.succeeds:
+    for episode in episodes:
+        if episode.split == FAILURE and not episode.succeeds:
             failed.setdefault(episode.policy, []).append(episode)
-    # In turns, beginning with the latest policy: its failures are the hardest to tell.
-    turns = [
-        (turn, episode) for own in reversed(failed.values()) for turn, episode in enumerate(own)
-    ]
-    return [episode for _, episode in sorted(turns, key=lambda pair: pair[0])][:wanted]
+    turns = [pair for own in reversed(failed.values()) for pair in enumerate(own)]
+    failures = [episode for _, episode in sorted(turns, key=lambda pair: pair[0])]
+    return [episode for episode in episodes if episode.split != FAILURE] + failures[:wanted]
 
 
 def _facts(
@@ -264,18 +242,14 @@ def _facts(
 
 
 def _check_space(out: Path, episodes: list[Episode], painter: Painter | None) -> None:
-    """Refuse to begin what the disk has no room for: HDF5 crashes where one fills up under it."""
-    columns = [
-        column
-        for episode in episodes
-        for column in (episode.state, episode.actions, episode.rewards, *episode.simulator.values())
-        if column is not None
-    ]
-    needed = sum(column.nbytes for column in columns)
-    if painter is not None:
-        frame = math.prod(painter.frame_shape or ())
-        needed += sum(frame * (len(episode) + 1) for episode in episodes)
-    needed *= 2  # for a while columns are there twice, loose and packed
+    """Refuse a dataset that does not fit on the disk: HDF5 crashes on a full one."""
+    frame = 0 if painter is None else math.prod(painter.frame_shape or ())
+    needed = 0
+    for e in episodes:
+        columns = (e.state, e.actions, e.rewards, *e.simulator.values())
+        needed += sum(column.nbytes for column in columns if column is not None)
+        needed += frame * (len(e) + 1)
+    needed *= 2  # the uncompressed file is deleted last
     folder = next(parent for parent in out.absolute().parents if parent.exists())
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -290,7 +264,7 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> None:
         least = 1 if name == "episodes" else 0
         if count < least:
             raise InputError(f"{name} must be at least {least}, got {count}; pass {least} or more")
-    if os.path.lexists(out):  # a link to nowhere is in the way too
+    if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
     check_name(task)
     trained = load_policy(run).config.task

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run is: one frozen dataclass, the same on the command line, in Python and on disk."""
+"""The settings of a run, the same on the command line, in Python and on disk."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,12 @@ from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS, choose
 from pureward.settings import check_settings
 
-# In float32 a share nearer to 0 or 1 may become either.
-_SMALLEST_PRIOR = 1e-6
+_SMALLEST_PRIOR = 1e-6  # float32 may round smaller ones to 0, and 1 − η to 1
+_LEAST = {
+    0: "warmup_steps evaluate_every snapshot_every probe_every budget_seconds",
+    1: "worlds env_steps updates_per_step batch log_every checkpoint_every keep_checkpoints "
+    "evaluate_episodes probe_frames",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,67 +36,67 @@ class RunConfig:
     annotations: str = ""
     """Dataset of episodes with rewards that a reward model learns from."""
     failures: str = ""
-    """Dataset of known failures, which PU methods may learn from besides."""
+    """Dataset of known failures, optional, for PU methods."""
     images: tuple[str, ...] = ()
-    """Which images of a dataset's observations to take as channels, where it has several."""
+    """Images of the dataset to stack as channels, if it has several."""
     prior: str = ""
-    """η, the share of successes in the agent's experience: 0.5, linear:0.1:0.7, bbe or acc; "" is
-    the method's own."""
+    """η, the share of successes in the agent's experience: 0.5, linear:0.1:0.7, bbe or acc; ""
+    for the method's default."""
     out: str = "runs/latest"
     """The run directory."""
     seed: int = 0
-    """Of weights, first states, exploration and sampling."""
+    """Seed of weights, initial states, exploration and sampling."""
     device: str = "auto"
-    """"auto" (CUDA where there is one), "cpu" or "cuda"."""
+    """"auto" (CUDA if available), "cpu" or "cuda"."""
     worlds: int = 1024
     """Environments that step together."""
     env_steps: int = 10_000_000
-    """Control steps to collect, of all worlds together."""
+    """Control steps to collect, over all worlds."""
     budget_seconds: float = 0.0
-    """Stop with a checkpoint after so long; 0 sets no limit."""
+    """Stop with a checkpoint after this many seconds; 0 for no limit."""
     stop_at_return: float = 0.0
-    """Stop at the first evaluation with so high a return; 0 trains to the end."""
+    """Stop at the first evaluation with at least this return; 0 for no early stop."""
     warmup_steps: int = 50_000
-    """Env steps before learning begins, acted at random."""
+    """Env steps with random actions before learning begins."""
     guided: float = 0.0
-    """Share of the worlds where the task's script begins each episode, up to a random step."""
+    """Share of the worlds in which the task's script acts until a random step of each episode."""
     updates_per_step: int = 4
-    """Learner updates with each control step of the batch."""
+    """Learner updates per control step of all worlds."""
     batch: int = 2048
-    """Windows in an update."""
+    """Windows per update."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
-    """How much is kept and how windows look."""
+    """Capacity and windows of the replay."""
     algorithm: str = "d4pg"
     """The RL algorithm, a name in `pureward.AGENTS`."""
     agent: AgentConfig = field(default_factory=D4PGConfig)
     """Settings of the algorithm."""
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
-    """Noise on the collecting policy's actions."""
+    """Noise on the actions while collecting."""
     reward: RewardConfig = field(default_factory=RewardConfig)
-    """The learned reward; "truth" has none."""
+    """Settings of the learned reward; unused by "truth"."""
     log_every: int = 100_000
     """Env steps between lines of training metrics."""
     evaluate_every: int = 500_000
-    """Env steps between greedy evaluations; 0 evaluates at the end only."""
+    """Env steps between greedy evaluations; 0 to evaluate at the end only."""
     evaluate_episodes: int = 100
-    """Episodes of an evaluation."""
+    """Episodes per evaluation."""
     probe_every: int = 100_000
     """Env steps between probes of a learned reward; 0 for none."""
     probe_frames: int = 512
-    """Frames of each source that a probe looks at."""
+    """Frames per source and probe."""
     checkpoint_every: int = 1_000_000
     """Env steps between checkpoints."""
     keep_checkpoints: int = 2
-    """Newest checkpoints kept; the best is kept besides."""
+    """Number of newest checkpoints to keep; the best is kept too."""
     save_replay: bool = True
-    """Whether checkpoints hold the replay; without it a resumed run refills it."""
+    """Whether to save the replay in checkpoints; otherwise a resumed run refills it."""
     snapshot_every: int = 500_000
-    """Env steps between kept policies, small, from the whole course of learning; 0 for none."""
+    """Env steps between policy snapshots, which are small and all kept; 0 for none."""
     videos: bool = False
-    """Film a few worlds at each evaluation."""
+    """Whether to record videos of a few worlds at each evaluation."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot run, before anything is built."""
+        """Refuse settings that cannot run."""
         if isinstance(self.prior, float):
             object.__setattr__(self, "prior", str(self.prior))
         check_settings(self)
@@ -100,26 +104,22 @@ class RunConfig:
             raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
         check_name(self.task, self.distractors or None, scripted=self.guided > 0)
         if not 0 <= self.guided <= 1:
-            raise InputError(f"guided is a share of the worlds, got {self.guided}; try 0.25")
+            raise InputError(
+                f"guided must be a share of the worlds in [0, 1], got {self.guided}; try 0.25"
+            )
         wanted = AGENTS[self.algorithm].config
         if not isinstance(self.agent, wanted):
             raise InputError(
-                f"the settings of {self.algorithm} are a {wanted.__name__}, got "
+                f"agent must be a {wanted.__name__} for the algorithm {self.algorithm}, got "
                 f"{type(self.agent).__name__}; pass agent={wanted.__name__}()"
             )
         self._check_reward()
-        least = {
-            **dict.fromkeys(("worlds", "env_steps", "updates_per_step", "batch"), 1),
-            **dict.fromkeys(("log_every", "checkpoint_every", "keep_checkpoints"), 1),
-            **dict.fromkeys(("evaluate_every", "snapshot_every", "warmup_steps"), 0),
-            **dict.fromkeys(("evaluate_episodes", "probe_frames"), 1),
-            **dict.fromkeys(("probe_every", "budget_seconds"), 0),
-        }
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise InputError(
-                    f"{name} must be at least {low}, got {getattr(self, name)}; raise it"
-                )
+        for least, names in _LEAST.items():
+            for name in names.split():
+                if getattr(self, name) < least:
+                    raise InputError(
+                        f"{name} must be at least {least}, got {getattr(self, name)}; raise it"
+                    )
         if self.replay.capacity < self.worlds:
             raise InputError(
                 f"the replay must hold a step of each world, got a capacity of "
@@ -127,17 +127,15 @@ class RunConfig:
             )
         if self.batch > self.replay.capacity:
             raise InputError(
-                f"a batch is drawn from the replay, which holds {self.replay.capacity:,} steps, "
-                f"got a batch of {self.batch:,}; lower batch"
+                f"batch must be at most the replay's capacity of {self.replay.capacity:,} steps, "
+                f"got {self.batch:,}; lower it"
             )
 
     def _check_reward(self) -> None:
-        """Refuse a method without its data, with another's, or with a V too small for it."""
+        """Refuse a method without its data, with data it does not use, or with a bad η or V."""
         method = METHODS[self.method]
-        for name, needed in (
-            ("demonstrations", method.needs_demonstrations),
-            ("annotations", method.needs_annotations),
-        ):
+        for name in ("demonstrations", "annotations"):
+            needed = getattr(method, f"needs_{name}")
             if bool(getattr(self, name)) != needed:
                 rule = "needs" if needed else "takes no"
                 remedy = f"pass --{name} FOLDER" if needed else f"leave --{name} out"
@@ -146,12 +144,9 @@ class RunConfig:
                 )
         if method.reward == "truth":
             return
-        chosen = choose(
-            self.method,
-            risk=self.reward.risk,
-            prior=self.prior or None,
-            failures=bool(self.failures),
-        )
+        failures = bool(self.failures)
+        prior = self.prior or None
+        chosen = choose(self.method, risk=self.reward.risk, prior=prior, failures=failures)
         for eta in (0.5,) if chosen is None else chosen.prior.bounds:
             if not _SMALLEST_PRIOR <= eta <= 1 - _SMALLEST_PRIOR:
                 raise InputError(
@@ -163,5 +158,5 @@ class RunConfig:
 
     @property
     def needs_frames(self) -> bool:
-        """Whether the reward looks at images."""
+        """Whether the reward needs camera images."""
         return METHODS[self.method].reward != "truth"

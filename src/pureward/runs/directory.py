@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run directory: the unit of everything, held by one process at a time."""
+"""The run directory: its files, and the lock that admits one process at a time."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from pureward.files import (
 
 
 class RunDirectory:
-    """Names the files of a run and keeps a second process out of them."""
+    """The files of a run; `with` locks them against other processes."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -41,7 +41,7 @@ class RunDirectory:
         self._lock: os.stat_result | None = None
 
     def __enter__(self) -> "RunDirectory":
-        """Take the directory, or say who has it; delete what a killed process left half-written."""
+        """Lock the directory, and delete the partial files of killed processes."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_links()
         with ExitStack() as held:
@@ -49,30 +49,30 @@ class RunDirectory:
             held.callback(os.close, folder)
             lock = open_regular(self.lock, os.O_RDWR | os.O_CREAT)
             held.callback(os.close, lock)
-            kept_by_folder = self._take(folder, lock)
+            folder_is_locked = self._take(folder, lock)
             os.ftruncate(lock, 0)
             os.write(lock, str(os.getpid()).encode())
             self._place = os.fstat(folder)
-            self._lock = None if kept_by_folder else os.fstat(lock)
+            self._lock = None if folder_is_locked else os.fstat(lock)
             for place in (self.path, self.checkpoints, self.snapshots, self.videos, self.reward):
                 clear_leftovers(place)
             self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go; the kernel does the same when the process is killed."""
+        """Unlock it; the kernel does so if the process is killed."""
         self._held.close()
         self._place = self._lock = None
 
     def in_use(self) -> bool:
-        """Whether another process has it."""
+        """Whether another process has locked it."""
         return is_held(self.path) or is_held(self.lock)
 
     def _take(self, folder: int, lock: int) -> bool:
-        """Lock the folder itself, which no deleted file undoes, and the file besides.
+        """Lock the file and the folder; return whether the folder could be locked.
 
-        NFS locks nothing that is not open for writing, and a folder cannot be: there the file
-        must do. Returns whether the folder is locked.
+        A lock on the folder survives the deletion of the file. NFS cannot lock folders: it locks
+        only what is open for writing.
         """
         try:
             free = take_lock(lock)
@@ -94,48 +94,45 @@ class RunDirectory:
         return locked
 
     def check_links(self) -> None:
-        """Refuse links in the place of the run's files and folders: they may lead anywhere."""
+        """Refuse links in place of the run's files and folders: they may lead outside."""
         for path in vars(self).values():
             if isinstance(path, Path) and path != self.path and path.is_symlink():
                 raise InputError(
                     f"a run directory holds its files and folders itself, and {path} is a link; "
-                    "put there what it points to, or delete it"
+                    "replace it with its target, or delete it"
                 )
 
     def check_place(self) -> None:
-        """Refuse to write on if the folder or its lock was moved, deleted or replaced.
+        """Refuse to write if the folder or its lock was moved, deleted or replaced.
 
-        Half of the run would be in one folder and half in another, or two processes in one.
+        Otherwise a run could be spread over two folders, or two processes could use one.
         """
         self.check_links()
         for taken, path in ((self._place, self.path), (self._lock, self.lock)):
             if taken is not None and not is_at(taken, path):
                 raise FileNotFoundError(
-                    f"a run directory must stay where it is while the run goes on, and {path} was "
-                    "moved or deleted; bring it back and go on from its last checkpoint (--resume)"
+                    f"a run directory must stay in place during the run, and {path} was "
+                    "moved or deleted; bring it back and pass --resume"
                 )
 
-    def forget(self) -> None:
-        """Delete the settings and checkpoints of a run that has not begun to learn.
-
-        They would keep a corrected one from beginning here.
-        """
+    def clear(self) -> None:
+        """Delete the settings and checkpoints, so that another run can start here."""
         self.config.unlink(missing_ok=True)
         for path in kept_steps(self.checkpoints):
             shutil.rmtree(path)
 
     def write_status(self, state: str, **facts: Any) -> None:
-        """Say how the run stands: running, finished, interrupted or failed."""
+        """Write the state of the run ("running", "finished", "interrupted", "failed") and facts."""
         self.check_place()
         write_json(self.status, {"state": state, **facts})
 
     def read_status(self) -> dict[str, Any]:
-        """How the run stands; empty before its first word, and where that cannot be read."""
+        """Return the last status; {} if the file is missing or damaged."""
         return read_object(self.status, absent=(FileNotFoundError, NotADirectoryError))
 
 
 def is_at(opened: os.stat_result, path: Path) -> bool:
-    """Whether a path still leads to what was opened there."""
+    """Whether a path still refers to the file that was opened there."""
     try:
         return os.path.samestat(opened, os.stat(path))
     except OSError:
@@ -143,26 +140,23 @@ def is_at(opened: os.stat_result, path: Path) -> bool:
 
 
 def step_name(step: int) -> str:
-    """What is kept of a step is called like this, in the order of steps."""
+    """Return the file name of a step; names sort in the order of steps."""
     return f"step-{step:012d}"
 
 
 def step_of(path: Path) -> int | None:
-    """The step that something was kept at; None for what is called otherwise.
-
-    A copy that somebody made, "step-640 (1)", is none of the run's.
-    """
+    """Return the step in a file name; None for other names, such as the copy "step-640 (1)"."""
     prefix, _, number = path.stem.partition("-")
     return int(number) if prefix == "step" and number.isdecimal() else None
 
 
 def kept_steps(folder: Path, ending: str = "") -> list[Path]:
-    """What is kept in a folder, oldest first; links are left out."""
+    """Return the files of steps in a folder, oldest first, without links."""
     found = folder.glob(f"step-*{ending}")
     return sorted(path for path in found if step_of(path) is not None and not path.is_symlink())
 
 
 def steps_made(status: Mapping[str, Any]) -> int:
-    """How many env steps a run has made, by its status; 0 where that does not tell."""
+    """Return the number of env steps in a status; 0 if it has none."""
     steps = status.get("env_steps")
     return steps if isinstance(steps, int) else 0

@@ -1,50 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics: one JSON object a line, mirrored to TensorBoard."""
+"""Metrics of a run: one JSON object per line, also written for TensorBoard."""
 
 import json
 import math
 import os
+import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from pureward.errors import InputError, TrainingError
-from pureward.files import open_regular
-from pureward.runs.board import Board
+# protobuf creates these classes on import, so pyright cannot see them.
+from tensorboard.compat.proto.event_pb2 import (
+    Event,  # pyright: ignore[reportAttributeAccessIssue]
+    SessionLog,  # pyright: ignore[reportAttributeAccessIssue]
+)
+from tensorboard.compat.proto.summary_pb2 import (
+    Summary,  # pyright: ignore[reportAttributeAccessIssue]
+)
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from pureward.errors import TrainingError
+from pureward.files import open_regular, read_file
 from pureward.runs.directory import is_at
 
-#: Largest metrics file that is read, in bytes: a million lines of a thousand.
-_MOST = 2**30
+_MAX_BYTES = 2**30  # of a metrics file: a million lines of a thousand bytes
 
 
 class MetricsLog:
-    """Appends to metrics.jsonl; a resumed run first cuts off what its checkpoint has not seen."""
+    """Appends to metrics.jsonl; a resumed run first removes the lines after its checkpoint."""
 
     def __init__(self, path: Path, events: Path, *, offset: int = 0, step: int = 0):
         self._path = path
         self._file = open(path, "ab", opener=open_regular)  # noqa: SIM115 - closed by `__exit__`
-        # A file that was cut since would be filled up with zeros.
+        # `truncate` would fill a file that is shorter than the offset with zeros.
         self._file.truncate(min(offset, self._file.tell()))
         if self._file.seek(0, os.SEEK_END) < offset:
-            self._file.write(b"\n")  # what is left may end within a line
-        self._board = Board(events, step=step)
+            self._file.write(b"\n")  # the last line may be incomplete
+        self._events = _EventFile(events, step)
 
     def __enter__(self) -> "MetricsLog":
-        """Nothing to open; the file is."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file and the board."""
+    def __exit__(self, *_: object) -> None:
         self._file.close()
-        self._board.close()
+        self._events.file.close()
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
-        """Append one line: its kind ("train", "eval", "probe", "fit"), the env step, values.
+        """Append one line.
+
+        Args:
+            kind: "train", "eval", "probe" or "fit".
+            step: the env step.
+            values: metrics by name.
 
         Raises:
             TrainingError: if a value is NaN or infinite.
@@ -58,15 +64,16 @@ class MetricsLog:
                 )
         self._check_place()
         line = json.dumps({"kind": kind, "step": step, **values}, allow_nan=False)
+        points = [Summary.Value(tag=f"{kind}/{n}", simple_value=v) for n, v in values.items()]
         try:
             self._file.write(line.encode() + b"\n")
             self._file.flush()
-            self._board.write(kind, step, values)
-        except OSError as error:  # which does not know the name of the file
+            self._events.write(step, summary=Summary(value=points))
+        except OSError as error:  # its message does not name the file
             raise OSError(error.errno, error.strerror, str(self._path)) from error
 
     def offset(self) -> int:
-        """Bytes so far, safely on the disk."""
+        """Flush the file to disk and return its length in bytes."""
         self._check_place()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -75,36 +82,52 @@ class MetricsLog:
     def _check_place(self) -> None:
         if not is_at(os.fstat(self._file.fileno()), self._path):
             raise FileNotFoundError(
-                f"a run appends to the metrics it began, and {self._path} was moved or deleted; "
-                "bring it back, or do without its lines, and go on from the last checkpoint "
-                "(--resume)"
+                f"the metrics file of a run must stay in place, and {self._path} was moved or "
+                "deleted; bring it back, or accept the loss of its lines, and pass --resume"
             )
+
+
+class _EventFile:
+    """A TensorBoard event file, written without the thread of TensorBoard's own writer.
+
+    On a full disk that thread prints a traceback, and the last events can be lost.
+    """
+
+    def __init__(self, folder: Path, step: int):
+        folder.mkdir(parents=True, exist_ok=True)
+        seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+        name = f"events.out.tfevents.{seconds}.{nanoseconds:09}.{os.getpid()}"
+        self.file = (folder / name).open("xb")
+        self._records = RecordWriter(self.file)
+        self.write(step, file_version="brain.Event:2")  # readers expect this first record
+        # TensorBoard hides this step and later ones of the earlier files.
+        self.write(step + 1 if step else 0, session_log=SessionLog(status=SessionLog.START))
+
+    def write(self, step: int, **content: Any) -> None:
+        event = Event(wall_time=time.time(), step=step, **content)
+        self._records.write(event.SerializeToString())
+        self._records.flush()
 
 
 def read_metrics(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
-    """The lines of a metrics file; one that a kill cut short, or that is damaged, is left out."""
+    """Return the lines of a metrics file; damaged or incomplete lines are skipped.
+
+    Args:
+        path: of the file.
+        kind: return only lines of this kind.
+
+    Returns:
+        For each line "kind", "step" and its numeric values.
+    """
     rows = []
-    with open(path, "rb", opener=open_regular) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _MOST:
-            raise InputError(
-                f"{path} must have at most {_MOST:,} bytes, and has {size:,}; "
-                "restore the file that the run wrote, or log less often"
-            )
-        for line in file:
-            try:
-                row = json.loads(line.decode(errors="replace"))
-            except (ValueError, RecursionError):
-                continue
-            told = _told(row)
-            if told and kind in (None, told["kind"]):
-                rows.append(told)
+    for line in read_file(path, _MAX_BYTES).split(b"\n"):
+        try:
+            row = json.loads(line.decode(errors="replace"))
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
+            continue
+        numbers = {name: value for name, value in row.items() if isinstance(value, int | float)}
+        if "step" in numbers and kind in (None, row["kind"]):
+            rows.append({"kind": row["kind"], **numbers})
     return rows
-
-
-def _told(row: Any) -> dict[str, Any]:
-    """The kind, the step and the numbers of a line; nothing, if it has no kind or no step."""
-    if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
-        return {}
-    numbers = {name: value for name, value in row.items() if isinstance(value, int | float)}
-    return {"kind": row["kind"], **numbers} if "step" in numbers else {}

@@ -1,29 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run was made with, for those who read its numbers later."""
+"""The processor and the package versions of a run."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-_PACKAGES = ("pureward", "torch", "mujoco", "mujoco-warp")
-
 
 def made_with(device: torch.device) -> dict[str, str]:
-    """The processor and the versions of what decides about a run's numbers."""
-    return {"machine": machine_name(device)} | {name: _version(name) for name in _PACKAGES}
+    """Return the processor and the versions of the packages that affect results."""
+    found = {"machine": machine_name(device)}
+    for name in ("pureward", "torch", "mujoco", "mujoco-warp"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "from source"
+    return found | {"torch": torch.__version__}  # with the build, +cpu or +cu130
 
 
 def machine_name(device: torch.device) -> str:
-    """The GPU, or the kind of processor."""
+    """Return the name of the GPU, or the CPU architecture."""
     on_cuda = device.type == "cuda"
     return torch.cuda.get_device_name(device) if on_cuda else f"CPU, {platform.machine()}"
-
-
-def _version(package: str) -> str:
-    if package == "torch":
-        return torch.__version__  # with the build's name, +cpu or +cu130
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "from source"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies on disk: small snapshots from the whole course of a run, and reading them back."""
+"""Policy snapshots: small files that a run writes at intervals."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,12 @@ from pureward.runs.config_file import read_config
 from pureward.runs.directory import RunDirectory, kept_steps, step_name, step_of
 from pureward.types import Policy
 
-# Numbers in a state or an action; more are a damaged file's.
-_LARGEST_SIZE = 1_000_000
+_LARGEST_SIZE = 1_000_000  # of a state or an action
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavedPolicy:
-    """A greedy policy read from a run."""
+    """A greedy policy of a run."""
 
     config: RunConfig
     env_steps: int
@@ -31,29 +30,36 @@ class SavedPolicy:
 
 
 def write_snapshot(folder: Path, env_steps: int, agent: Agent) -> None:
-    """Keep the policy as it is now."""
+    """Write the policy of an agent to FOLDER/step-N.safetensors."""
     sizes = {"state_size": str(agent.state_size), "action_size": str(agent.action_size)}
     with whole_file(folder / f"{step_name(env_steps)}.safetensors") as partial:
         write_tensors(partial, agent.policy_tensors(), sizes)
 
 
 def snapshots(run: Path) -> list[Path]:
-    """The policies a run has kept, oldest first."""
+    """Return the policy snapshots of a run, oldest first."""
     return kept_steps(RunDirectory(run).snapshots, ".safetensors")
 
 
 def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
-    """The policy of a run: a snapshot of it, by default the last."""
-    directory = RunDirectory(run)
-    config = read_config(directory)
-    kept = snapshots(run)
-    if snapshot is None and not kept:
-        raise InputError(f"{run} has kept no policy yet; let it run for a while")
-    path = snapshot or kept[-1]
+    """Load a policy of a run.
+
+    Args:
+        run: its directory.
+        snapshot: one of `snapshots(run)`; by default the last.
+        device: that the policy acts on.
+
+    Raises:
+        InputError: if there is none, or it does not match the run's settings.
+    """
+    config = read_config(RunDirectory(run))
+    path = snapshot or next(reversed(snapshots(run)), None)
+    if path is None:
+        raise InputError(f"{run} has no policy snapshot yet; let it run longer")
     env_steps = step_of(path)
     if env_steps is None:
         raise InputError(
-            f"a policy is called step-N.safetensors after its env steps, got {path.name}; "
+            f"a policy must be called step-N.safetensors, N its env steps, got {path.name}; "
             f"choose one of {run}/snapshots"
         )
     try:
@@ -69,14 +75,14 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
         ) from error
     network = AGENTS[config.algorithm].policy(config.agent, *sizes)
     network.load_state_dict(tensors)
-    act = _on_its_states(network.to(device), sizes[0], path)
+    act = _greedy(network.to(device), sizes[0], path)
     return SavedPolicy(config=config, env_steps=env_steps, act=act, action_size=sizes[1])
 
 
 def _check_shapes(
     path: Path, found: dict[str, tuple[int, ...]], config: RunConfig, sizes: list[int]
 ) -> None:
-    """Refuse a file whose tensors are not those of its settings, before any memory is claimed."""
+    """Refuse tensors that do not match the settings, before any memory is allocated."""
     if not all(1 <= size <= _LARGEST_SIZE for size in sizes):
         raise InputError(
             f"policy {path} must have sizes from 1 to {_LARGEST_SIZE:,}, got {sizes}; "
@@ -94,9 +100,7 @@ def _check_shapes(
             )
 
 
-def _on_its_states(network: torch.nn.Module, state_size: int, path: Path) -> Policy:
-    """The greedy actions, in a world whose states are those that were learned on."""
-
+def _greedy(network: torch.nn.Module, state_size: int, path: Path) -> Policy:
     @torch.no_grad()
     def act(state: Tensor) -> Tensor:
         if state.shape[-1] != state_size:
