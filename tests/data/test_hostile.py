@@ -181,7 +181,7 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(file, folder):
     code = f"import pureward; pureward.read_dataset({str(folder)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120, text=True)
     assert "pureward.errors.InputError" in done.stderr
-    assert "a regular file" in done.stderr or "is no dataset" in done.stderr
+    assert "a regular file" in done.stderr or "is not a dataset" in done.stderr
 
 
 def _announce(folder, **changes):

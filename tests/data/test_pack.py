@@ -1,4 +1,4 @@
-"""Small datasets: what compressing keeps, and what is left out and rounded on request."""
+"""Compression is lossless; `compact` rounds within its grid."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from pureward.runs.collect import rollout
 
 @pytest.fixture(scope="module")
 def lifted():
-    """Two episodes of the script lifting, as long as it takes."""
+    """Two episodes of the lift script."""
     env = pureward.make("lift", 2, "cpu")
     script = env.script()
     return [_first(episode, 100) for episode in rollout(env, lambda _: script())]
@@ -60,7 +60,7 @@ def test_the_same_episodes_make_the_same_file(lifted, tmp_path):
 
 
 @given(st.lists(st.floats(-8.0, 8.0), min_size=2, max_size=20))
-def test_compact_numbers_are_near_the_old_ones_and_stay_where_they_are(numbers):
+def test_compact_rounds_within_the_grid_and_is_idempotent(numbers):
     values = torch.tensor([numbers, numbers], dtype=torch.float64)
     episode = Episode(
         rewards=torch.zeros(1), actions=values[:1].float(), simulator={"qpos": values}
@@ -87,7 +87,7 @@ def test_compact_episodes_are_a_quarter_as_large_and_look_the_same(lifted, tmp_p
     few = [_few(episode) for episode in (read.episodes[0], lifted[0])]
     seen = [episode.frames.int() for episode in draw(few, "lift")]
     apart = (seen[0] - seen[1]).abs()
-    assert (apart > 2).float().mean() < 1e-3  # edges that a fiftieth of a millimetre moves
+    assert (apart > 2).float().mean() < 1e-3  # edges move by rounding
     assert len(seen[0].unique()) > 100
 
 

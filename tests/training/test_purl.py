@@ -227,7 +227,7 @@ def test_settings_that_cannot_run_are_refused_at_once(changes, sentence, data, t
 
 def test_a_run_whose_data_is_missing_can_be_started_again(data, tmp_path):
     run = tmp_path / "run"
-    with pytest.raises(InputError, match="nowhere is no dataset"):
+    with pytest.raises(InputError, match="nowhere is not a dataset"):
         pureward.train(learned(run, "nn-pugail", tmp_path / "nowhere"))
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
     assert pureward.train(learned(run, "nn-pugail", data)).state == "finished"
@@ -239,7 +239,7 @@ def test_missing_data_is_told_before_anything_is_made(missing, data, tmp_path, m
     risk = replace(REWARD, risk="nnpnu" if missing == "failures" else "")
     absent = {missing: str(tmp_path / "nowhere")}
     config = learned(tmp_path / "run", "nn-pugail", data, reward=risk, **absent)
-    with pytest.raises(InputError, match="nowhere is no dataset"):
+    with pytest.raises(InputError, match="nowhere is not a dataset"):
         pureward.train(config)
 
 

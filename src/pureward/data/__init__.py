@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent has seen and done; knows no learner."""
+"""Episodes, datasets and the replay; imports no learner."""

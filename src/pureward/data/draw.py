@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames drawn on load: a stored state is set in the simulator and looked at again.
+"""Frames drawn from stored simulator states.
 
-On the engine that collected the states the frames are the same to the last bit. The C engine
-(float64) and MuJoCo Warp (float32) draw the same scene, with a few pixels of rounding apart.
+The engine that collected the states draws bit-identical frames. The C engine (float64) and MuJoCo
+Warp (float32) differ in a few pixels by rounding.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,39 +24,41 @@ class Painter:
         self.frame_shape = self._env.frame_shape
 
     def draw(self, episode: Episode) -> Episode:
-        """The episode with frames: those it has, or new ones of its states."""
+        """Return the episode with frames, drawn if it has none."""
         if episode.frames is not None:
             return episode
         return replace(episode, frames=self.frames(episode, range(len(episode) + 1)))
 
     def frames(self, episode: Episode, instants: Sequence[int]) -> Tensor:
-        """What is seen at some instants from 0 to T, uint8 (instants, 3·cameras, h, w)."""
+        """Return the frames at some instants.
+
+        Args:
+            episode: with frames, or with simulator states of this task.
+            instants: each from 0 to T.
+
+        Returns:
+            uint8 (instants, 3·cameras, height, width).
+        """
         if episode.frames is not None:
             return episode.frames[list(instants)]
-        fields = self._checked(episode)
+        stored, needed = episode.simulator, self._env.simulator_state()
+        for name, value in needed.items():
+            wanted = tuple(value.shape[1:])
+            got = tuple(stored[name].shape[1:]) if name in stored else None
+            if got != wanted:
+                raise InputError(
+                    f"drawing {self._env.name} needs {name} of shape {wanted}, got {got}; "
+                    "the episode is of another task or another version of it"
+                )
         parts = []
         for start in range(0, len(instants), self._env.worlds):
             chosen = list(instants[start : start + self._env.worlds])
-            rows = {name: value[chosen] for name, value in fields.items()}
-            parts.append(self._env.draw(rows).cpu())
+            parts.append(self._env.draw({name: stored[name][chosen] for name in needed}).cpu())
         return torch.cat(parts)
-
-    def _checked(self, episode: Episode) -> dict[str, Tensor]:
-        """The episode's simulator states, refused where they are of another model."""
-        live = self._env.simulator_state()
-        for name, value in live.items():
-            needed, found = tuple(value.shape[1:]), episode.simulator.get(name)
-            got = None if found is None else tuple(found.shape[1:])
-            if got != needed:
-                raise InputError(
-                    f"drawing {self._env.name} needs {name} of shape {needed}, got {got}; "
-                    "the episode is of another task or another version of it"
-                )
-        return {name: episode.simulator[name] for name in live}
 
 
 def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Episode]:
-    """The episodes with frames on the CPU, drawn on a device where they have none stored."""
+    """Return the episodes with frames on the CPU, drawn on a device if they have none."""
     episodes = list(episodes)
     if all(episode.frames is not None for episode in episodes):
         return episodes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files from strangers: what is opened, how much of it, and what is said when it cannot be read."""
+"""Limits on the files of untrusted datasets, and errors that name the file."""
 
 import json
 import stat
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 FETCH = "the dataset is damaged, fetch or collect it again"
 
-_LARGEST_JSON = 1 << 24  # characters; parsed, they take some twenty times as much memory
+_LARGEST_JSON = 1 << 24  # characters; parsing takes about twenty times as much memory
 
-# What Minari, h5py, gymnasium and Pillow raise on files that are not what they should be.
+# Errors that Minari, h5py, gymnasium and Pillow raise on damaged files.
 _UNREADABLE = (
     OSError,
     LookupError,
@@ -33,16 +33,17 @@ _UNREADABLE = (
 
 
 def guarded(where: Path | str, read: Callable[[], T]) -> T:
-    """Return what `read` returns; if it fails, raise a sentence that begins with where."""
+    """Return `read()`; if it fails, raise an InputError that begins with `where`."""
     try:
         return read()
     except InputError as error:
-        told = str(error)
-        if told.startswith(str(where)):
+        if str(error).startswith(str(where)):
             raise
-        raise type(error)(f"{where}: {told}") from error
+        raise type(error)(f"{where}: {error}") from error
     except ImportError as error:
-        raise InputError(f"{where}: its format needs one more package: {error}") from error
+        raise InputError(
+            f"{where}: its format needs another package ({error}); install it"
+        ) from error
     except MemoryError as error:
         raise RoomError(
             f"{where}: does not fit into memory ({error}); it is damaged or too large, cut it down"
@@ -50,17 +51,12 @@ def guarded(where: Path | str, read: Callable[[], T]) -> T:
     except _UNREADABLE as error:
         raise InputError(
             f"{where}: cannot be read ({str(error) or type(error).__name__}); it is empty, "
-            "truncated or no Minari dataset, fetch or collect it again"
+            "truncated or not a Minari dataset, fetch or collect it again"
         ) from error
 
 
 def check_file(file: Path, root: Path) -> None:
-    """Refuse anything but a regular file in the dataset's folder, also by way of a symbolic link.
-
-    Args:
-        file: what is going to be opened.
-        root: the folder that the user named.
-    """
+    """Refuse a file that is not regular, or that is outside the folder `root` after links."""
     target = file.resolve()
     if not target.is_relative_to(root.resolve()):
         raise InputError(
@@ -81,7 +77,7 @@ def check_fits(needed: int) -> None:
 
 
 def read_json(file: Path, root: Path) -> Any:
-    """Read JSON of a limited length from a file in the dataset's folder."""
+    """Read JSON of limited length from a file in the folder `root`."""
     check_file(file, root)
     with file.open(encoding="utf-8") as opened:
         text = opened.read(_LARGEST_JSON + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small datasets: columns compressed without loss, and episodes cut down to what frames need."""
+"""Makes datasets small: lossless compression, and episodes rounded for drawing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +11,14 @@ from pureward.data.episodes import Episode
 from pureward.files import whole_file
 
 #: What `compact` rounds to: 0.03 mm, 0.002°, and a five-hundredth of a pixel of our cameras.
+#: With a power of two the last bits of each mantissa are zero, which compresses well.
 GRID = 2.0**-15
 
 
 def compact(episode: Episode) -> Episode:
-    """The episode without the policy's states, its other numbers rounded to float32 on a grid.
+    """Return the episode without `state`, its actions and simulator fields rounded to `GRID`.
 
-    Rewards stay as they are. A power of two leaves the last bits of a mantissa zero, which is
-    what compresses; a decimal grid would not.
+    Rounded values are float32; rewards are not changed.
     """
     return replace(
         episode,
@@ -28,8 +28,12 @@ def compact(episode: Episode) -> Episode:
     )
 
 
+def _on_grid(values: Tensor) -> Tensor:
+    return (values.double() / GRID).round().mul(GRID).float()
+
+
 def pack(path: Path) -> None:
-    """Rewrite an HDF5 file with every column in one compressed chunk, for any HDF5 since 1.10."""
+    """Rewrite an HDF5 file with every column in one compressed chunk, for HDF5 1.10 and later."""
     with (
         whole_file(path) as partial,
         h5py.File(path) as loose,
@@ -47,7 +51,3 @@ def _copy(source: h5py.Group, target: h5py.Group) -> None:
             target.create_dataset(
                 name, data=part[()], chunks=part.shape, compression="gzip", shuffle=True
             )
-
-
-def _on_grid(values: Tensor) -> Tensor:
-    return (values.double() / GRID).round().mul(GRID).float()
