@@ -103,7 +103,7 @@ def collect(
     ]
     with whole_folder(out) as folder:  # refuses a bad folder before the rollout, which is slow
         env = make(task, sum(part.worlds for part in parts), place, seed=seed + _SEED_OFFSET)
-        kept = _with_failures(_played(env, parts), failures)
+        kept = _with_failures(_roll_out(env, parts), failures)
         if compact:
             kept = [pack.compact(episode) for episode in kept]
         painter = Painter(task, place)
@@ -127,13 +127,13 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     env.resets = False  # so that the simulator still has the last arrival state
     try:
         obs = env.reset()
-        seen = [_seen(env, obs)]
+        seen = [_observed(env, obs)]
         results = []
         for _ in range(env.horizon):
             action = act(obs.state).clone()  # a policy may reuse its output buffer
             step = env.step(action)
             obs = step.obs
-            seen.append(_seen(env, step.final_obs))
+            seen.append(_observed(env, step.final_obs))
             ended = step.terminated | step.truncated
             result = {"actions": action, "rewards": step.reward, "success": step.success}
             results.append(result | {"ended": ended})
@@ -159,7 +159,7 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     return episodes
 
 
-def _seen(env: BatchEnv, obs: Observation) -> dict[str, Tensor]:
+def _observed(env: BatchEnv, obs: Observation) -> dict[str, Tensor]:
     seen = {"state": obs.state.clone()}
     if obs.frames is not None:
         seen["frames"] = obs.frames
@@ -192,7 +192,7 @@ def _random(seed: int, size: int, device: str) -> Policy:
     )
 
 
-def _played(env: BatchEnv, parts: list[_Part]) -> list[Episode]:
+def _roll_out(env: BatchEnv, parts: list[_Part]) -> list[Episode]:
     """Roll out each part's policy in its own worlds."""
     worlds = [part.worlds for part in parts]
 
