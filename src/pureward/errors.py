@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions that a user is meant to read, and small checks that many modules share."""
+"""Exceptions for users, and checks that many modules share."""
 
 from numbers import Integral
 
-#: Torch counts in 64 bits; evaluations add to a run's seed, and ensembles multiply it.
+#: Bound of seeds and counts. Torch uses 64 bits; evaluations add to a seed, ensembles multiply it.
 LARGEST = 2**53
-# Parts of what torch, its CUDA libraries and Warp say on any processor, in lower case.
+# Parts of the out-of-memory messages of torch, CUDA libraries and Warp, in lower case.
 _NO_MEMORY = (
     "out of memory",
     "not enough memory",
@@ -17,31 +17,31 @@ _NO_MEMORY = (
 
 
 class InputError(ValueError):
-    """Bad input, told in one sentence: the rule, the value that broke it, the remedy.
+    """Bad input. The message is one sentence: rule, value, remedy.
 
-    The command line prints the sentence and exits with code 2; what else is raised is a bug
-    of ours and keeps its traceback.
+    The command line prints the message and exits with code 2. Other exceptions are bugs and keep
+    their traceback.
     """
 
 
 class RoomError(InputError):
-    """What is asked for does not fit into the memory that is free; beside others it may later."""
+    """Not enough free memory; it may suffice later, when other processes have ended."""
 
 
 class InUseError(InputError):
-    """Another process has the folder; later it may be free, or its work done."""
+    """Another process uses the directory; retry when it has finished."""
 
 
 class MissingExtraError(InputError, ImportError):
-    """A package is needed that is not installed."""
+    """A required package is not installed."""
 
 
 class SimulationError(RuntimeError):
-    """The simulation cannot be trusted any more: a number is none, or a buffer overflowed."""
+    """The simulation failed: a world diverged, or a buffer overflowed."""
 
 
 class TrainingError(RuntimeError):
-    """Learning cannot go on: a loss or a weight is not a number any more."""
+    """Training failed: a loss or a weight is NaN or infinite."""
 
 
 #: Optional packages and the extra that installs each.
@@ -65,18 +65,20 @@ def missing_extra(error: ModuleNotFoundError) -> Exception:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether it was raised for want of memory; torch and Warp tell that in words."""
-    said = str(error).lower() if isinstance(error, RuntimeError) else ""
-    return any(words in said for words in _NO_MEMORY) or isinstance(error, MemoryError | RoomError)
+    """Return whether memory ran out; torch and Warp report that only in the message."""
+    message = str(error).lower() if isinstance(error, RuntimeError) else ""
+    return any(words in message for words in _NO_MEMORY) or isinstance(
+        error, MemoryError | RoomError
+    )
 
 
 def in_brief(error: BaseException) -> str:
-    """The first two sentences: torch goes on to list every process on the GPU."""
+    """Return the first two sentences; torch goes on to list every process on the GPU."""
     return ". ".join(str(error).split("\n")[0].split(". ")[:2]).removesuffix(".")
 
 
 def check_seed(seed: int) -> None:
-    """Refuse what no generator can begin from."""
+    """Reject seeds that a generator does not accept."""
     if not isinstance(seed, Integral):
         raise InputError(f"seed must be a whole number, got {seed!r}; try 0")
     if not -LARGEST < seed < LARGEST:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the tasks known to Gymnasium, without importing torch or a simulator."""
+"""Registers the tasks with Gymnasium without importing torch or a simulator."""
 
 import gymnasium
 
-#: Kept by hand beside `pureward.TASKS`, which would pull in the simulators; a test compares them.
+#: The keys of `pureward.TASKS`, which cannot be imported here; a test compares both.
 TASK_NAMES = ("walker", "reach", "lift", "stack")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes between environments, data and learners: frozen dataclasses of tensors."""
+"""Types that environments, data and learners exchange: frozen dataclasses of tensors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,10 @@ from torch import Tensor
 
 from pureward.errors import InputError
 
-#: Fields of a simulator's state that decide what its cameras see.
+#: Fields of a simulator's state that its frames depend on.
 DRAWN_FROM = ("qpos", "mocap_pos", "mocap_quat")
+#: A world has diverged if its state exceeds this, in metres, radians, their rates or newtons.
+STATE_LIMIT = 1e4
 
 #: From states (worlds, state size) to actions (worlds, action size) in [−1, 1].
 Policy = Callable[[Tensor], Tensor]
@@ -18,34 +20,34 @@ Policy = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What is seen of every world at one instant."""
+    """Observation of every world at one instant."""
 
     state: Tensor
-    """Low-dimensional state, float32 (worlds, state size): what the policy sees."""
+    """Low-dimensional state, float32 (worlds, state size): the policy's input."""
     frames: Tensor | None
-    """Camera images, uint8 (worlds, 3·cameras, height, width), or None: what rewards see."""
+    """Camera images, uint8 (worlds, 3·cameras, height, width), or None: the reward's input."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One control step of every world; where an episode ends, the next one has begun."""
+    """One control step of every world; a world whose episode ended has been reset."""
 
     obs: Observation
-    """What the policy acts on next: after a reset, the new episode's first observation."""
+    """The policy's next input: after a reset, the new episode's first observation."""
     reward: Tensor
     """The task's own reward of the arrival state, float32 (worlds,)."""
     terminated: Tensor
-    """Whether the episode ended for good, bool (worlds,): in ours, where it diverged."""
+    """Whether the episode ended other than by time, bool (worlds,): in tasks, if it diverged."""
     truncated: Tensor
     """Whether the time limit ended the episode, bool (worlds,): bootstrap there."""
     success: Tensor
-    """Whether the task is solved, for as long as it asks (`Task.hold`), bool (worlds,)."""
+    """Whether the task has been solved for `Task.hold` steps, bool (worlds,)."""
     final_obs: Observation
-    """The arrival state itself, before any reset; the same object as `obs` if none was."""
+    """Observation of the arrival state, before any reset; `obs` itself if no world was reset."""
 
 
 class Script(Protocol):
-    """A hand-written policy that sees the whole state of the worlds."""
+    """A hand-written policy that reads the full simulator state."""
 
     last_move: int
     """Number of the script's last move."""
@@ -55,12 +57,12 @@ class Script(Protocol):
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what it remembers from step to step, by name."""
+        """Return the tensors that it keeps between steps, by name."""
         ...
 
 
 def checked_tensor(value: object, rule: str) -> Tensor:
-    """Refuse what is no tensor, such as a list, by a rule that says what it must be; return it."""
+    """Return the value if it is a tensor; otherwise raise an error that begins with `rule`."""
     if not isinstance(value, Tensor):
         raise InputError(f"{rule}, got {type(value).__name__}; wrap them in torch.as_tensor")
     return value

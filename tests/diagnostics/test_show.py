@@ -70,7 +70,7 @@ def test_tasks_are_listed(capsys):
     ("arguments", "sentence"),
     [
         (["show", "walkers"], "unknown task 'walkers'; choose from"),
-        (["show", "walker", "--worlds", "0"], "worlds must be at least 1, got 0"),
+        (["show", "walker", "--worlds", "0"], "worlds must be a whole number from 1 to"),
         (["show", "walker", "--steps", "0"], "steps must be at least 1, got 0"),
         (["show", "walker", "--device", "cuda:7"], "device 'cuda:7' needs a CUDA GPU"),
         (["show", "walker", "--device", "gpu"], "unknown device 'gpu'"),

@@ -1,4 +1,4 @@
-"""Environments give their memory back as soon as they are dropped or closed."""
+"""Environments free their memory as soon as they are dropped or closed."""
 
 import gc
 import weakref
@@ -16,14 +16,14 @@ from pureward.training.evaluate import film
 
 @pytest.fixture(scope="module")
 def compiled():
-    """Kernels, of which Warp's compiler leaves reference cycles the first time."""
+    """Compile first: Warp's compiler leaves reference cycles."""
     for engine in ("mujoco", "warp"):
         made(engine=engine, cameras=True)
 
 
 @pytest.fixture
 def no_collector(compiled):
-    """Reference counts alone have to do: the collector does not know how large a simulator is."""
+    """Disable the garbage collector: reference counts alone must free the memory."""
     gc.collect()
     gc.disable()
     yield
@@ -31,7 +31,7 @@ def no_collector(compiled):
 
 
 def large_parts(env) -> list[weakref.ref]:
-    """What holds a simulator's memory."""
+    """The objects that hold a simulator's memory."""
     cameras = env.cameras
     seen = [] if cameras is None else [cameras, cameras.frames, cameras._context, cameras._data]
     return [weakref.ref(part) for part in (env.engine, env.engine.state.qpos, *seen)]
@@ -59,7 +59,7 @@ def test_a_closed_environment_keeps_no_simulator(engine, no_collector):
         kept = large_parts(env)
         assert all(part() is not None for part in kept)
     assert [part() for part in kept] == [None] * len(kept)
-    env.close()  # twice is no harm
+    env.close()
     for use in (
         env.reset,
         env.check,
@@ -83,12 +83,12 @@ def test_films_leave_no_environment_behind(tmp_path, no_collector):
 def test_show_closes_its_environment(tmp_path, monkeypatch, no_collector):
     kept = []
 
-    def noted(*args, **options):
+    def recording_make(*args, **options):
         env = pureward.make(*args, **options)
         kept.extend(large_parts(env))
         return env
 
-    monkeypatch.setattr("pureward.diagnostics.show.make", noted)
+    monkeypatch.setattr("pureward.diagnostics.show.make", recording_make)
     show("reach", tmp_path, worlds=2, steps=2, device="cpu")
     assert kept
     assert [part() for part in kept] == [None] * len(kept)

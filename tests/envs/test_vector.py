@@ -1,4 +1,4 @@
-"""The Gymnasium face, by Gymnasium's own checkers and its own wrappers."""
+"""The Gymnasium adapters, tested with Gymnasium's checkers and wrappers."""
 
 import gymnasium
 import numpy as np
@@ -48,7 +48,7 @@ def test_resetting_with_a_seed_repeats():
     assert data_equivalence(env.reset(seed=[1, 2])[0], env.reset(seed=[1, 2])[0], exact=True)
 
 
-def test_steps_repeat_and_hand_out_their_own_arrays():
+def test_steps_repeat_and_arrays_are_not_overwritten():
     one, two = (pureward.make_vec("reach", 2, device="cpu", cameras=True) for _ in range(2))
     action = np.full((2, 2), 0.3, dtype=np.float32)
     for env in (one, two):
@@ -94,7 +94,7 @@ def test_distractors_reach_the_env_from_gymnasium():
         np.testing.assert_allclose(2 * env.engine.model.geom("red").size, [0.04, 0.04, 0.08])
 
 
-def test_a_world_that_comes_apart_ends_with_its_last_observation():
+def test_a_diverged_world_terminates_with_its_last_observation():
     env = pureward.make_vec("walker", 3, device="cpu", engine="warp")
     env.reset(seed=0)
     env.env.engine.state.qpos[1] = float("nan")
@@ -106,26 +106,26 @@ def test_a_world_that_comes_apart_ends_with_its_last_observation():
     assert env.observation_space.contains(obs)
 
 
-def test_a_seed_is_the_same_number_whatever_its_type():
+def test_seeds_may_be_numpy_types():
     env = pureward.make_vec("reach", 2, device="cpu")
     assert np.array_equal(env.reset(seed=7)[0], env.reset(seed=np.int64(7))[0])
     assert np.array_equal(env.reset(seed=[1, 2])[0], env.reset(seed=np.array([1, 2]))[0])
 
 
 @pytest.mark.parametrize("seed", [[1], [1, 2, 3], [1, None], [1, -2], "ab", 1.5])
-def test_seeds_that_are_not_one_a_world_are_refused(seed):
+def test_seeds_must_be_one_per_world(seed):
     env = pureward.make_vec("reach", 2, device="cpu")
-    with pytest.raises(pureward.InputError, match="seed must be a whole number or 2 of them"):
+    with pytest.raises(pureward.InputError, match="seed must be a whole number or a list of 2"):
         env.reset(seed=seed)
 
 
-def test_a_reset_of_some_worlds_is_refused():
+def test_resetting_some_worlds_is_rejected():
     env = pureward.make_vec("reach", 2, device="cpu")
     with pytest.raises(pureward.InputError, match="reset together, got a reset_mask; leave it out"):
         env.reset(options={"reset_mask": np.array([True, False])})
 
 
-def test_rendered_images_are_kept():
+def test_rendered_images_are_not_overwritten():
     env = pureward.make_vec("reach", 2, device="cpu", cameras=True)
     env.reset(seed=0)
     images = env.render()
@@ -136,7 +136,7 @@ def test_rendered_images_are_kept():
     assert np.array_equal(images, before)
 
 
-def test_rendering_leaves_observations_as_they_are():
+def test_rendering_does_not_change_observations():
     vector = gymnasium.make_vec("pureward/reach-v0", 2, device="cpu", render_mode="rgb_array")
     single = gymnasium.make("pureward/reach-v0", device="cpu", render_mode="rgb_array")
     assert vector.single_observation_space == single.observation_space
@@ -148,11 +148,11 @@ def test_rendering_leaves_observations_as_they_are():
 
 
 @pytest.mark.parametrize(("cameras", "mode"), [(True, "rgb_array"), (False, None)])
-def test_wrappers_are_told_whether_there_are_images(cameras, mode):
+def test_render_mode_follows_cameras(cameras, mode):
     assert pureward.make_vec("reach", 1, device="cpu", cameras=cameras).render_mode == mode
 
 
-def test_the_last_image_of_an_episode_is_its_own():
+def test_the_last_image_is_of_the_ended_episode():
     env = gymnasium.make("pureward/reach-v0", device="cpu", cameras=True, render_mode="rgb_array")
     env.reset(seed=0)
     truncated = False
@@ -161,7 +161,7 @@ def test_the_last_image_of_an_episode_is_its_own():
     assert np.array_equal(env.render(), obs["frames"].transpose(1, 2, 0))
 
 
-def test_render_modes_that_are_not_there_are_refused():
+def test_unknown_render_modes_are_rejected():
     for make in (gymnasium.make, gymnasium.make_vec):
         with pytest.raises(pureward.InputError, match="render_mode must be .* got 'human'"):
             make("pureward/reach-v0", device="cpu", render_mode="human")

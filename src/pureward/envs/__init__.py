@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of environments: how they are made, how they step, what is done when one breaks."""
+"""Batches of environments: the protocol, the simulated tasks and their Gymnasium adapters."""
 
 from pureward.envs.batch import ENVIRONMENTS, BatchEnv
 from pureward.envs.making import find_device, make

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The environment protocol: a batch of worlds that step together and reset themselves.
 
-Everything that steps an environment (`train`, `evaluate`, `collect`, `probe`, `show`) uses this
-class and nothing behind it. Our simulated tasks implement it, and so can yours: register a
-function that makes it with `ENVIRONMENTS.register("mine")`.
+`train`, `evaluate`, `collect`, `probe` and `show` use this class only. The simulated tasks
+implement it. To add your own, register a function with `ENVIRONMENTS.register("mine")`.
 """
 
 from abc import ABC, abstractmethod
@@ -22,21 +21,21 @@ class BatchEnv(ABC):
     """A number of worlds that step together. A world whose episode ends is reset by `step`."""
 
     name: str
-    """The environment's name, as it was asked for."""
+    """The environment's registered name."""
     worlds: int
-    """How many worlds there are."""
+    """Number of worlds."""
     device: torch.device
-    """Where actions must be and observations are."""
+    """Device of actions and observations."""
     state_size: int
-    """Numbers in a world's state."""
+    """Length of a world's state vector."""
     action_size: int
-    """Numbers in a world's action, each in [−1, 1]."""
+    """Length of a world's action vector; values lie in [−1, 1]."""
     frame_shape: tuple[int, int, int] | None
     """Channels, height and width of a world's frames, or None without frames."""
     horizon: int
     """Steps after which an episode is truncated."""
     control_step: float
-    """Seconds of one step; films are shown at this speed."""
+    """Seconds per step; also the frame interval of videos."""
     hold: int = 1
     """Consecutive steps for which the task must be solved before `Step.success` is true."""
     stagger: bool = False
@@ -48,7 +47,7 @@ class BatchEnv(ABC):
 
     @abstractmethod
     def seed(self, seed: int) -> None:
-        """Draw the first states of episodes to come from this seed."""
+        """Seed the first states of the episodes to come."""
 
     @abstractmethod
     def reset(self) -> Observation:
@@ -58,22 +57,22 @@ class BatchEnv(ABC):
     def step(self, action: Tensor) -> Step:
         """Apply actions (worlds, action size) in [−1, 1] for one step."""
 
-    def check(self) -> None:  # noqa: B027 - nothing to do for most
-        """Raise `SimulationError` if something went wrong since the last check."""
+    def check(self) -> None:  # noqa: B027 - optional
+        """Raise `SimulationError` if the simulation failed since the last check."""
 
     def close(self) -> None:  # noqa: B027
-        """Give memory and processes back."""
+        """Free memory and processes."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return what `load_state_dict` needs to continue from here; {} begins new episodes."""
         return {}
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
-        """Continue from where `state_dict` was taken, and return what is seen there."""
+        """Continue from where `state_dict` was taken, and return the observation there."""
         return self.reset()
 
     def simulator_state(self) -> dict[str, Tensor]:
-        """Return what `draw` can draw frames from, a row a world; {} if frames must be stored."""
+        """Return what `draw` needs, one row per world; {} if datasets must store frames."""
         return {}
 
     def draw(self, simulator_state: Mapping[str, Tensor]) -> Tensor:
@@ -95,8 +94,5 @@ class BatchEnv(ABC):
         self.close()
 
 
-#: Makes an environment: called with worlds, device, seed, cameras and stagger, by keyword.
-Maker = Callable[..., BatchEnv]
-
-#: Name → function that makes it, for environments that are not simulated tasks (`TASKS`).
-ENVIRONMENTS: Registry[Maker] = Registry("environment")
+#: Name → function that makes a `BatchEnv` from the keywords worlds, device, seed, cameras, stagger.
+ENVIRONMENTS: Registry[Callable[..., BatchEnv]] = Registry("environment")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds of a simulated task as a batch of environments in tensors."""
+"""Simulated tasks as batches of environments."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,61 +10,52 @@ import torch
 from torch import Tensor
 
 from pureward.envs.batch import BatchEnv
-from pureward.envs.flag import AsyncFlag
-from pureward.envs.health import Health
+from pureward.envs.divergence import AsyncFlag, DivergenceMonitor
+from pureward.envs.sim import Engine
 from pureward.envs.sim.camera import Cameras
-from pureward.envs.sim.engine import SAVED, load_state, save_state
-from pureward.envs.sim.mujoco_cpu import CpuEngine
-from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.sim.engine import SAVED, save_state
 from pureward.envs.tasks.task import Task
 from pureward.errors import InputError, check_seed
 from pureward.types import DRAWN_FROM, Observation, Script, Step
 
-# Staggered worlds end their episodes at this many different times, not all at different ones:
-# a step on which any world resets looks at every world twice.
+# Staggered worlds end their episodes at this many different times. More would be slower: a step
+# in which any world resets observes all worlds twice.
 _PHASES = 20
 
 
 class TaskEnv(BatchEnv):
     """Worlds of one simulated task.
 
-    Only time limits reset a world, and the host knows when they come, so nothing in `step` waits
-    for the device.
-
-    `close`, or leaving a `with` block, gives the simulator's memory back. So does dropping the last
-    reference.
+    Only time limits reset a world, and the host counts steps itself, so `step` does not wait for
+    the device. `close`, leaving a `with` block and dropping the last reference free the
+    simulator's memory.
     """
 
     def __init__(
         self,
         task: Task,
-        engine: CpuEngine | WarpEngine,
+        engine: Engine,
         cameras: Cameras | None,
         *,
         seed: int = 0,
         stagger: bool = False,
     ):
-        self.task = task
-        self.name = task.name
-        self.hold = task.hold
+        self.task, self.engine, self.cameras = task, engine, cameras
+        self.name, self.horizon, self.hold = task.name, task.horizon, task.hold
+        self.worlds, self.device = engine.worlds, engine.device
         self.control_step = task.control_step(engine.model)
-        self.engine = engine
-        self.cameras = cameras
-        self.worlds = engine.worlds
-        self.device = engine.device
-        self.horizon = task.horizon
+        self.action_size = int(engine.model.nu)
         self.stagger = stagger
         self._generator = torch.Generator(self.device)
-        self._draw = task.reset(engine.model, self.device)
-        self._at_rest = _at_rest(engine.model, self.device)
+        self._draw_state = task.reset(engine.model, self.device)
+        self._default_state = _default_state(engine.model, self.device)
         self._ctrl_center, self._ctrl_span = _control_range(engine.model, self.device)
         self._bad_actions = AsyncFlag(self.device)
-        self._health = Health(task, engine)
-        # Steps into each episode, counted on the host too: it knows without asking the device
-        # whether any world has come to its end, and the device knows which.
+        self._monitor = DivergenceMonitor(task, engine)
+        # Counted on the host too, which then knows whether any episode ends without a sync.
         self.elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self._host_elapsed = np.zeros(self.worlds, dtype=np.int64)
-        # Control steps on end for which each world has been in a state of success.
+        # Consecutive control steps in a state of success.
         self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self.seed(seed)
         first = self.reset()
@@ -74,12 +65,11 @@ class TaskEnv(BatchEnv):
             channels, height, width = first.frames.shape[1:]
             self.frame_shape = (channels, height, width)
         _check_outcomes(task, engine)
-        self.action_size = int(engine.model.nu)
 
     def close(self) -> None:
-        """Give the simulator's memory back; the environment cannot be used any more."""
+        """Free the simulator's memory; the environment cannot be used afterwards."""
         self.cameras = None
-        for name in ("engine", "_health"):
+        for name in ("engine", "_monitor"):
             vars(self).pop(name, None)
 
     def _check_open(self) -> None:
@@ -87,71 +77,77 @@ class TaskEnv(BatchEnv):
             raise InputError("a closed environment cannot be used; make another one")
 
     def seed(self, seed: int) -> None:
-        """Draw the first states of episodes to come from this seed."""
+        """Seed the first states of the episodes to come."""
         check_seed(seed)
         self._generator.manual_seed(int(seed))
 
     def reset(self) -> Observation:
         """Begin a new episode in every world."""
         self._check_open()
-        self._bad_actions = AsyncFlag(self.device)  # whatever they did is gone
-        self._set_elapsed(_first_elapsed(self.worlds, self.horizon if self.stagger else 0))
+        self._bad_actions = AsyncFlag(self.device)
+        groups = min(_PHASES, self.worlds)
+        group = np.arange(self.worlds) * groups // self.worlds
+        self._set_elapsed(group * (self.horizon if self.stagger else 0) // groups)
         self._begin(torch.ones_like(self.elapsed, dtype=torch.bool))
         return self._observe()
 
     def step(self, action: Tensor) -> Step:
-        """Apply actions in [−1, 1], (worlds, action size), for one control step.
+        """Apply actions (worlds, action size) for one control step.
 
-        Actions outside are clipped. NaN is refused: at once on a CPU, at one of the next
-        steps on CUDA, where looking at once would make the host wait.
+        Actions are clipped to [−1, 1]. NaN and infinity raise `InputError`: at once on a CPU, some
+        steps later on CUDA, because checking at once would wait for the device.
         """
         self._check_open()
-        self.engine.state.ctrl.copy_(self._control(action))
+        self._check_action(action)
+        # Detached: the physics has no gradient, and a graph would grow with each step.
+        control = self._ctrl_center + self._ctrl_span * action.detach().clamp(-1.0, 1.0)
+        self.engine.state.ctrl.copy_(control)
         self.engine.step()
         self.elapsed += 1
         self._host_elapsed += 1
-        seen = self._observe()
-        mended = self._health.mended
-        broken = self._health.broken(seen.state)
-        arrival = obs = replace(seen, state=seen.state.masked_fill(broken[:, None], 0.0))
-        if self._health.mended != mended:
-            obs = self._observe()  # they go on from elsewhere
-        reward = self.task.reward(self.engine.state).float().masked_fill(broken, 0.0)
-        success = self._count_success(broken)
+        seen, count = self._observe(), self._monitor.count
+        diverged = self._monitor.find(seen.state)
+        arrival = obs = replace(seen, state=seen.state.masked_fill(diverged[:, None], 0.0))
+        if self._monitor.count != count:
+            obs = self._observe()  # some worlds were replaced
+        reward = self.task.reward(self.engine.state).float().masked_fill(diverged, 0.0)
+        self._held += 1
+        self._held.masked_fill_(~self.task.success(self.engine.state) | diverged, 0)
+        success = self._held >= self.hold
         truncated = self.elapsed >= self.horizon
         ended = self._host_elapsed >= self.horizon
         if ended.any() and self.resets:
             self.elapsed.masked_fill_(truncated, 0)
             self._host_elapsed[ended] = 0
             if ended[0]:
-                self.check()  # once an episode: it makes the host wait
+                self.check()  # once per episode, because it waits for the device
             self._begin(truncated)
             obs = self._observe()
         return Step(
             obs=obs,
             reward=reward,
-            terminated=broken,
+            terminated=diverged,
             truncated=truncated,
             success=success,
             final_obs=arrival,
         )
 
     def check(self) -> None:
-        """Raise if the simulation went wrong since the last check; waits for the device."""
+        """Raise `SimulationError` if the simulation failed; waits for the device."""
         self._check_open()
-        self._health.check()
+        self._monitor.check()
 
     @property
-    def mended(self) -> int:
+    def diverged(self) -> int:
         """How many worlds have diverged so far and continued as a copy of their neighbour."""
-        return self._health.mended
+        return self._monitor.count
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that a later `load_state_dict` needs to go on from here."""
+        """Return what `load_state_dict` needs to continue from here, bit for bit."""
         self._check_open()
         return {
             **save_state(self.engine.state),
-            # Forces and touch follow from the last step, not from where things are.
+            # Force and touch sensors depend on the last step, not only on the state.
             "sensordata": self.engine.state.sensordata.clone(),
             "elapsed": self.elapsed.clone(),
             "held": self._held.clone(),
@@ -159,17 +155,18 @@ class TaskEnv(BatchEnv):
         }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
-        """Go on from where `state_dict` was taken; returns what is seen there."""
+        """Continue from where `state_dict` was taken, and return the observation there."""
         self._check_open()
-        self.engine.state.sensordata.copy_(saved["sensordata"])
+        for name in (*SAVED, "sensordata"):
+            getattr(self.engine.state, name).copy_(saved[name])
+        self.engine.refresh()
         self._held.copy_(saved["held"])
-        load_state(self.engine, {name: saved[name] for name in SAVED})
         self._set_elapsed(saved["elapsed"].cpu().numpy())
         self._generator.set_state(saved["generator"].cpu())
         return self._observe()
 
     def simulator_state(self) -> dict[str, Tensor]:
-        """Return the fields of the simulator's state that frames are drawn from."""
+        """Return copies of the state fields that frames depend on, one row per world."""
         fields = {name: getattr(self.engine.state, name) for name in DRAWN_FROM}
         return {name: value.clone() for name, value in fields.items() if value.numel()}
 
@@ -184,18 +181,11 @@ class TaskEnv(BatchEnv):
 
     def script(self) -> Script:
         """Return the task's hand-written policy for these worlds."""
-        if self.task.script is None:
-            return super().script()
-        return self.task.script(self.engine.state)
+        return self.task.script(self.engine.state) if self.task.script else super().script()
 
     def _set_elapsed(self, elapsed: np.ndarray) -> None:
         self._host_elapsed[:] = elapsed
         self.elapsed.copy_(torch.from_numpy(elapsed))
-
-    def _control(self, action: Tensor) -> Tensor:
-        self._check_action(action)
-        # Detached: nothing differentiates through the physics, and a graph would grow each step.
-        return self._ctrl_center + self._ctrl_span * action.detach().clamp(-1.0, 1.0)
 
     def _check_action(self, action: Tensor) -> None:
         if not isinstance(action, Tensor):
@@ -203,33 +193,30 @@ class TaskEnv(BatchEnv):
                 f"actions must be a tensor (worlds, action size), got {type(action).__name__}; "
                 "wrap them in torch.as_tensor, or use pureward.make_vec for numpy arrays"
             )
-        if tuple(action.shape) != (self.worlds, self.engine.model.nu):
+        if tuple(action.shape) != (self.worlds, self.action_size):
             raise InputError(
-                f"action must have shape {(self.worlds, int(self.engine.model.nu))} "
-                f"(worlds, action size), got {tuple(action.shape)}; pass one row a world"
+                f"action must have shape {(self.worlds, self.action_size)} (worlds, action size), "
+                f"got {tuple(action.shape)}; pass one row per world"
             )
-        place = self._ctrl_center.device  # with its number, which a device by name may lack
-        if action.device != place:
+        device = self._ctrl_center.device  # has an index, which self.device may lack
+        if action.device != device:
             raise InputError(
-                f"actions must be on the environment's device, {place}, got {action.device}; "
+                f"actions must be on the environment's device, {device}, got {action.device}; "
                 "move them there: action.to(env.device)"
             )
         if self._bad_actions.raised(~torch.isfinite(action).all()):
-            raise InputError(
-                "actions must be finite numbers, got NaN or infinity; "
-                "check the policy that made them"
-            )
+            raise InputError("actions must be finite, got NaN or infinity; check the policy")
 
     def _begin(self, mask: Tensor) -> None:
-        """Put the masked worlds into newly drawn first states."""
+        """Reset the masked worlds to newly drawn first states."""
         state = self.engine.state
-        drawn = self._draw(self.worlds, self._generator)
+        drawn = self._draw_state(self.worlds, self._generator)
         if unknown := sorted(drawn.keys() - set(SAVED)):
             raise InputError(
                 f"a task's reset must draw fields of the state, got {unknown}; "
                 f"choose from {list(SAVED)}"
             )
-        fresh = self._at_rest | dict(drawn)
+        fresh = self._default_state | dict(drawn)
         for name in SAVED:
             now = getattr(state, name)
             where = mask.view(-1, *[1] * (now.dim() - 1))
@@ -238,31 +225,18 @@ class TaskEnv(BatchEnv):
         self._held.masked_fill_(mask, 0)
         self.engine.refresh()
 
-    def _count_success(self, broken: Tensor) -> Tensor:
-        """Whether each world has now been successful for as long as the task asks."""
-        self._held += 1
-        self._held.masked_fill_(~self.task.success(self.engine.state) | broken, 0)
-        return self._held >= self.hold
-
     def _observe(self) -> Observation:
         frames = None if self.cameras is None else self.cameras.render().clone()
         return Observation(state=self.task.observe(self.engine.state).float(), frames=frames)
 
 
-def _first_elapsed(worlds: int, spread: int) -> np.ndarray:
-    """Steps that each world's first episode is short of, in groups over the spread."""
-    groups = min(_PHASES, worlds)
-    group = np.arange(worlds) * groups // worlds
-    return group * spread // groups
-
-
-def _check_outcomes(task: Task, engine: CpuEngine | WarpEngine) -> None:
-    """Refuse rewards and successes of a shape that would spread over all worlds unnoticed."""
+def _check_outcomes(task: Task, engine: Engine) -> None:
+    """Reject rewards and successes of a shape that would broadcast over all worlds."""
     for name, function in (("reward", task.reward), ("success", task.success)):
         shape = tuple(function(engine.state).shape)
         if shape != (engine.worlds,):
             raise InputError(
-                f"a task's {name} must have shape {(engine.worlds,)}, one number a world, "
+                f"a task's {name} must have shape {(engine.worlds,)}, one number per world, "
                 f"got {shape}; check the function of task {task.name!r}"
             )
 
@@ -279,8 +253,7 @@ def _control_range(model: mujoco.MjModel, device: torch.device) -> tuple[Tensor,
     return (high + low) / 2, (high - low) / 2
 
 
-def _at_rest(model: mujoco.MjModel, device: torch.device) -> dict[str, Tensor]:
-    """The model's own first state, one row to be spread over the worlds."""
+def _default_state(model: mujoco.MjModel, device: torch.device) -> dict[str, Tensor]:
+    """The model's default state, one row."""
     data = mujoco.MjData(model)
-    row = {name: torch.tensor(getattr(data, name)) for name in SAVED}
-    return {name: value.to(device)[None] for name, value in row.items()}
+    return {name: torch.tensor(getattr(data, name)).to(device)[None] for name in SAVED}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Gymnasium face of a batch: a `VectorEnv` of numpy arrays, and a single `Env`."""
+"""Gymnasium adapters: a `VectorEnv` over a batch of worlds and an `Env` of one world."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -26,32 +26,39 @@ def make_vec(
     cameras: bool = False,
     **options: Any,
 ) -> "PurewardVectorEnv":
-    """Make a `gymnasium.vector.VectorEnv`; further options are those of `pureward.make`."""
+    """Make a `gymnasium.vector.VectorEnv`.
+
+    Args:
+        task: a name in `pureward.TASKS` or `pureward.ENVIRONMENTS`.
+        num_envs: number of worlds.
+        render_mode: None or "rgb_array".
+        cameras: whether observations have frames.
+        options: further options of `pureward.make`.
+
+    Returns:
+        The environment. An ended episode restarts in the same step.
+    """
     _check_render_mode(render_mode)
     env = make(task, num_envs, cameras=cameras or render_mode is not None, **options)
     return PurewardVectorEnv(env, observes_frames=cameras)
 
 
 def make_single(task: str, render_mode: str | None = None, **options: Any) -> "PurewardEnv":
-    """Make a `gymnasium.Env` of one world; options are those of `pureward.make`."""
+    """Make a `gymnasium.Env` of one world; options are those of `make_vec`."""
+    # A function: `gymnasium.make` would read the render modes of a class before its __init__.
     return PurewardEnv(task, render_mode, **options)
 
 
 class PurewardVectorEnv(VectorEnv):
-    """A batch of worlds as numpy arrays; an ended episode begins anew in the same step."""
+    """A batch of worlds as numpy arrays; an ended episode restarts in the same step."""
 
     def __init__(self, env: BatchEnv, *, observes_frames: bool = True):
         self.env = env
         self.num_envs = env.worlds
         self.render_mode = None if env.frame_shape is None else "rgb_array"
         self._observes_frames = observes_frames
-        self.metadata = {
-            "autoreset_mode": AutoresetMode.SAME_STEP,
-            "render_modes": ["rgb_array"],
-            "render_fps": _frames_per_second(env),
-        }
-        self.single_observation_space = _observation_space(env, observes_frames)
-        self.single_action_space = _action_space(env)
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, **_metadata(env)}
+        self.single_observation_space, self.single_action_space = _spaces(env, observes_frames)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
@@ -62,7 +69,7 @@ class PurewardVectorEnv(VectorEnv):
         if options and "reset_mask" in options:
             raise InputError(
                 "all worlds are reset together, got a reset_mask; leave it out: a world that "
-                "ends begins anew by itself"
+                "ends restarts by itself"
             )
         one = None if seed is None else _one_seed(seed, self.num_envs)
         super().reset(seed=one, options=options)
@@ -71,43 +78,34 @@ class PurewardVectorEnv(VectorEnv):
         return _to_numpy(self.env.reset(), self._observes_frames), {}
 
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict]:
-        """Apply one action a world."""
+        """Apply one action per world."""
         step = self.env.step(_to_tensor(actions, self.env.device))
         truncated = step.truncated.cpu().numpy().copy()
         terminated = step.terminated.cpu().numpy().copy()
-        ended = truncated | terminated
         success = step.success.cpu().numpy()
-        info: dict[str, Any] = {
-            "success": success,
-            "_success": np.ones(self.num_envs, dtype=bool),
-        }
-        if ended.any():
+        info: dict[str, Any] = {"success": success, "_success": np.ones(self.num_envs, dtype=bool)}
+        if (ended := truncated | terminated).any():
             final = _to_numpy(step.final_obs, self._observes_frames)
             for world in np.flatnonzero(ended).tolist():
-                told = {"success": bool(success[world])}
-                row = {"final_obs": _row(final, world), "final_info": told}
+                final_info = {"success": bool(success[world])}
+                row = {"final_obs": _row(final, world), "final_info": final_info}
                 info = self._add_info(info, row, world)
-        return (
-            _to_numpy(step.obs, self._observes_frames),
-            step.reward.cpu().numpy(),
-            terminated,
-            truncated,
-            info,
-        )
+        obs = _to_numpy(step.obs, self._observes_frames)
+        return obs, step.reward.cpu().numpy(), terminated, truncated, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Each world's first camera, (height, width, 3), if there are cameras."""
+        """Return each world's first camera image (height, width, 3), or None without cameras."""
         if self.env.frame_shape is None:
             return None
         return tuple(_images(self.env.draw(self.env.simulator_state())))
 
     def close_extras(self, **_: Any) -> None:
-        """Give the simulator's memory back; `close` calls this."""
+        """Free the simulator's memory; `close` calls this."""
         self.env.close()
 
 
 class PurewardEnv(gymnasium.Env):
-    """One world; when its episode has ended, the caller has to `reset` it."""
+    """One world; the caller must `reset` it when its episode ends."""
 
     def __init__(
         self, task: str, render_mode: str | None = None, *, cameras: bool = False, **options: Any
@@ -116,14 +114,10 @@ class PurewardEnv(gymnasium.Env):
         self.render_mode = render_mode
         self._observes_frames = cameras
         self.env = make(task, 1, cameras=cameras or render_mode is not None, **options)
-        # The world behind it has begun its next episode when this one's last frame is shown.
+        # Kept, because the world has already restarted when an episode's last frame is rendered.
         self._frames: Tensor | None = None
-        self.metadata = {
-            "render_modes": ["rgb_array"],
-            "render_fps": _frames_per_second(self.env),
-        }
-        self.observation_space = _observation_space(self.env, cameras)
-        self.action_space = _action_space(self.env)
+        self.metadata = _metadata(self.env)
+        self.observation_space, self.action_space = _spaces(self.env, cameras)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -132,31 +126,26 @@ class PurewardEnv(gymnasium.Env):
         super().reset(seed=seed, options=options)
         if seed is not None:
             self.env.seed(seed)
-        return self._see(self.env.reset()), {}
+        return self._convert(self.env.reset()), {}
 
     def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Apply one action."""
         step = self.env.step(_to_tensor(action, self.env.device)[None])
-        return (
-            self._see(step.final_obs),
-            float(step.reward),
-            bool(step.terminated),
-            bool(step.truncated),
-            {"success": bool(step.success)},
-        )
+        obs, info = self._convert(step.final_obs), {"success": bool(step.success)}
+        return obs, float(step.reward), bool(step.terminated), bool(step.truncated), info
 
     def render(self) -> np.ndarray | None:
-        """The first camera's image of what was last observed, (height, width, 3)."""
+        """Return the first camera's image of the last observation, (height, width, 3)."""
         if self.render_mode is None or self._frames is None:
             return None
         return _images(self._frames)[0]
 
     def close(self) -> None:
-        """Give the simulator's memory back."""
+        """Free the simulator's memory."""
         self.env.close()
         super().close()
 
-    def _see(self, obs: Observation) -> Any:
+    def _convert(self, obs: Observation) -> Any:
         self._frames = obs.frames
         return _row(_to_numpy(obs, self._observes_frames), 0)
 
@@ -169,19 +158,17 @@ def _check_render_mode(mode: str | None) -> None:
         )
 
 
-def _frames_per_second(env: BatchEnv) -> int:
-    return round(1.0 / env.control_step)
+def _metadata(env: BatchEnv) -> dict[str, Any]:
+    return {"render_modes": ["rgb_array"], "render_fps": round(1.0 / env.control_step)}
 
 
-def _observation_space(env: BatchEnv, observes_frames: bool) -> spaces.Space:
-    state = spaces.Box(-np.inf, np.inf, (env.state_size,), np.float32)
-    if env.frame_shape is None or not observes_frames:
-        return state
-    return spaces.Dict({"state": state, "frames": spaces.Box(0, 255, env.frame_shape, np.uint8)})
-
-
-def _action_space(env: BatchEnv) -> spaces.Box:
-    return spaces.Box(-1.0, 1.0, (env.action_size,), np.float32)
+def _spaces(env: BatchEnv, observes_frames: bool) -> tuple[spaces.Space, spaces.Box]:
+    """Observation and action space of one world."""
+    space = spaces.Box(-np.inf, np.inf, (env.state_size,), np.float32)
+    if env.frame_shape is not None and observes_frames:
+        frames = spaces.Box(0, 255, env.frame_shape, np.uint8)
+        space = spaces.Dict({"state": space, "frames": frames})
+    return space, spaces.Box(-1.0, 1.0, (env.action_size,), np.float32)
 
 
 def _to_numpy(obs: Observation, observes_frames: bool) -> Any:
@@ -192,12 +179,12 @@ def _to_numpy(obs: Observation, observes_frames: bool) -> Any:
 
 
 def _images(frames: Tensor) -> np.ndarray:
-    """The first camera's images (worlds, height, width, 3), which later frames leave alone."""
+    """Copies of the first camera's images (worlds, height, width, 3)."""
     return frames[:, :3].permute(0, 2, 3, 1).cpu().numpy().copy()
 
 
 def _to_tensor(actions: np.ndarray, device: torch.device) -> Tensor:
-    # A copy: torch warns of arrays that cannot be written to, as those of JAX.
+    # A copy: torch warns about read-only arrays, such as those of JAX.
     return torch.as_tensor(np.array(actions, dtype=np.float32), device=device)
 
 
@@ -208,21 +195,14 @@ def _row(batch: Any, world: int) -> Any:
 
 
 def _one_seed(seed: int | Sequence[int], worlds: int) -> int:
-    """One seed for the batch, which draws all its worlds from one generator."""
+    """Combine one seed per world into one, because a batch has a single generator."""
     if isinstance(seed, Integral):
         return int(seed)
-    many = _seeds_of_worlds(seed, worlds)
-    if many is None:
+    seeds = list(seed) if isinstance(seed, Sequence | np.ndarray) else []
+    numbers = [int(each) for each in seeds if isinstance(each, Integral)]
+    if not len(seeds) == len(numbers) == worlds or min(numbers) < 0:
         raise InputError(
-            f"seed must be a whole number or {worlds} of them, none below 0, one a world, "
+            f"seed must be a whole number or a list of {worlds}, one per world, none below 0, "
             f"got {seed!r}; try seed=0"
         )
-    return int(np.random.SeedSequence(many).generate_state(1)[0])
-
-
-def _seeds_of_worlds(seed: Any, worlds: int) -> list[int] | None:
-    """One seed a world, or None where it is anything else."""
-    if not isinstance(seed, Sequence | np.ndarray) or len(seed) != worlds:
-        return None
-    numbers = [int(each) for each in seed if isinstance(each, Integral)]
-    return numbers if len(numbers) == worlds and min(numbers) >= 0 else None
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])

@@ -1,4 +1,4 @@
-"""Frames: the same from either engine, of the present state, and like MuJoCo's own drawing."""
+"""Frames: the same from both engines, up to date, with the right colours."""
 
 import pytest
 import torch
@@ -85,7 +85,7 @@ def test_rays_are_cast_tile_by_tile():
     assert len(tile_order(42, torch.device("cpu")).unique()) == 42 * 42  # tiles of 2 × 2
 
 
-def test_the_order_of_rays_does_not_show(monkeypatch):
+def test_the_order_of_rays_does_not_change_frames(monkeypatch):
     engine = fallen(2)
     tiles = Cameras(engine, ("side", "back")).render().clone()
     monkeypatch.setattr(camera, "tile_order", lambda size, _: torch.arange(size * size))

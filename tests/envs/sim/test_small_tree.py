@@ -1,4 +1,4 @@
-"""Which models the fused kernel takes, and that its parts agree with MuJoCo one by one."""
+"""The fused kernel: which models it supports, and that it agrees with MuJoCo."""
 
 import mujoco
 import pytest
@@ -83,18 +83,18 @@ def test_a_general_tree_follows_mujoco():
         ('armature="0.02"', 'frictionloss="0.02"', "friction loss"),
         ('<motor joint="elbow" gear="3"', '<position joint="elbow" kp="3"', "actuators"),
         ('conaffinity="0" friction', 'conaffinity="1" friction', "contacts other than"),
-        ('size="50 50 1" conaffinity="1"', 'size="50 50 1"', "nothing to touch"),
-        ('timestep="0.004"', 'timestep="0.004" noslip_iterations="5"', "against slip"),
+        ('size="50 50 1" conaffinity="1"', 'size="50 50 1"', "no contacts"),
+        ('timestep="0.004"', 'timestep="0.004" noslip_iterations="5"', "noslip"),
         ('timestep="0.004"', 'timestep="0.004" actuatorgroupdisable="0"', "disabled actuators"),
-        ('stiffness="2"', 'stiffness="2 5 9"', "not linear"),
-        ('armature="0.02"', 'damping="1 2 3"', "not linear"),
-        ('range="-20 30"', 'range="-20 30" solreflimit="-3000 -30"', "limits that are no"),
-        ('range="-20 30"', 'range="-20 30" solimplimit="0.5 0.9 0"', "limits that are no"),
+        ('stiffness="2"', 'stiffness="2 5 9"', "nonlinear"),
+        ('armature="0.02"', 'damping="1 2 3"', "nonlinear"),
+        ('range="-20 30"', 'range="-20 30" solreflimit="-3000 -30"', "limits that are not springs"),
+        ('range="-20 30"', 'range="-20 30" solimplimit="0.5 0.9 0"', "limits that are not springs"),
         ('friction="0.8 .1 .1"', 'friction="0.8 .1 .1" solimp="0.5 0.9 0"', "contacts other than"),
         ('gear="3"', 'gear="3" damping="2"', "actuators other than"),
         ('gear="3"', 'gear="3" armature="0.5"', "actuators other than"),
         ('gear="3"', 'gear="3" delay="0.02" nsample="10"', "actuators other than"),
-        ("<worldbody>", '<worldbody><body mocap="true"/>', "moved by hand"),
+        ("<worldbody>", '<worldbody><body mocap="true"/>', "mocap"),
         (
             "<worldbody>",
             '<contact><exclude body1="world" body2="arm"/></contact><worldbody>',
@@ -102,12 +102,12 @@ def test_a_general_tree_follows_mujoco():
         ),
     ],
 )
-def test_what_it_cannot_do_is_named(old, new, reason):
+def test_unsupported_models_are_named(old, new, reason):
     unsupported = small_tree.unsupported(tree(old, new))
     assert unsupported is not None
     assert reason in unsupported
 
 
-def test_tasks_outside_are_left_to_mujoco_warp():
+def test_which_tasks_are_supported():
     assert small_tree.unsupported(TASKS["walker"].build()) is None
     assert small_tree.unsupported(TASKS["reach"].build()) == "tendons, equalities or flexes"

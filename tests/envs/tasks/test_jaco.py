@@ -1,4 +1,4 @@
-"""The Jaco scene: what is in it, what is seen of it, and that its physics holds."""
+"""The Jaco scene: its model, its observations and its physics."""
 
 import mujoco
 import numpy as np
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import pureward
 from pureward.envs.tasks import TASKS
-from pureward.envs.tasks.jaco import layout, placement
-from pureward.envs.tasks.jaco.objects import BLOCK, OBJECTS, REACH_OF
+from pureward.envs.tasks.jaco import state as layout
+from pureward.envs.tasks.jaco.objects import BLOCK, OBJECT_RADII, OBJECTS
 from pureward.envs.tasks.jaco.scene import TRAY
 
 LIFT = TASKS["lift"]
@@ -116,7 +116,7 @@ def test_observations_show_the_state():
     torch.testing.assert_close(frame @ seen[1:].T, state.xmat[1, layout.RED, :, :2], **near)
 
 
-def test_a_banana_that_flew_away_is_seen_out_of_reach_and_no_farther():
+def test_observed_distances_are_clipped():
     env = pureward.make("lift", 2, "cpu", seed=4)
     far = env.engine.state.qpos.clone()
     free = MODEL.body_jntadr[layout.BANANA]
@@ -129,14 +129,14 @@ def test_a_banana_that_flew_away_is_seen_out_of_reach_and_no_farther():
     assert LIFT.reward(env.engine.state)[1] == 0.0
 
 
-def test_a_world_whose_banana_flies_for_ever_is_mended(monkeypatch):
-    monkeypatch.setattr("pureward.envs.health._MENDED_AT_MOST", 0.5)
+def test_a_world_whose_banana_flies_away_is_replaced(monkeypatch):
+    monkeypatch.setattr("pureward.envs.divergence._MAX_RATE", 0.5)
     env = pureward.make("lift", 3, "cpu", seed=4)
     height = MODEL.jnt_qposadr[MODEL.body_jntadr[layout.BANANA]] + 2
     env.engine.state.qpos[1, height] = 2e4
     step = env.step(torch.zeros(3, 9))
     assert step.terminated.tolist() == [False, True, False]
-    assert env.mended == 1
+    assert env.diverged == 1
     assert not env.step(torch.zeros(3, 9)).terminated.any()
 
 
@@ -147,7 +147,7 @@ def _site(env, world: int, name: str) -> np.ndarray:
     return data.site(name).xpos.copy()
 
 
-def test_the_base_bears_the_arms_weight_and_fingertips_feel_nothing_in_the_air():
+def test_the_base_sensor_measures_the_weight_and_fingertips_zero():
     env = pureward.make("lift", 1, "cpu")
     for _ in range(20):
         step = env.step(torch.zeros(1, 9))
@@ -164,7 +164,7 @@ def test_the_base_bears_the_arms_weight_and_fingertips_feel_nothing_in_the_air()
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "warp"])
-def test_a_new_episode_does_not_feel_the_last_one(engine):
+def test_force_sensors_are_zero_after_a_reset(engine):
     env = pureward.make("lift", 2, "cpu", stagger=True, engine=engine)
     env.load_state_dict(env.state_dict() | {"elapsed": torch.tensor([0, env.horizon - 2])})
     for _ in range(2):
@@ -173,7 +173,7 @@ def test_a_new_episode_does_not_feel_the_last_one(engine):
     wrist = observed(env, step.obs, "wrist force and torque sensors")
     assert (wrist[1] == 0).all()
     lasting = observed(env, step.final_obs, "wrist force and torque sensors")
-    assert torch.equal(wrist[0], lasting[0]), "the other world goes on"
+    assert torch.equal(wrist[0], lasting[0]), "the other world continues"
     assert (lasting != 0).any(dim=1).all()
 
 
@@ -183,7 +183,7 @@ def test_objects_start_apart_and_in_the_tray(seed):
     qpos = DRAW(256, torch.Generator().manual_seed(seed))["qpos"]
     starts = [layout.first_position(body) for body in layout.OBJECT_BODIES]
     places = torch.stack([qpos[:, at : at + 2] for at in starts], dim=1)
-    radius = torch.tensor([REACH_OF[name] for name in OBJECTS])
+    radius = torch.tensor([OBJECT_RADII[name] for name in OBJECTS])
     assert (places.abs() <= torch.tensor(TRAY) - radius[:, None] + 1e-6).all()
     for a in range(4):
         for b in range(a):
@@ -192,8 +192,8 @@ def test_objects_start_apart_and_in_the_tray(seed):
 
 
 def test_the_spare_layout_fits():
-    places = np.array(placement._SPARE_LAYOUT)
-    radius = np.array([REACH_OF[name] for name in OBJECTS])
+    places = np.array(layout._SPARE_LAYOUT)
+    radius = np.array([OBJECT_RADII[name] for name in OBJECTS])
     assert (np.abs(places) <= np.array(TRAY) - radius[:, None]).all()
     for a in range(4):
         for b in range(a):
@@ -225,7 +225,7 @@ def test_distractors_change_what_is_not_the_tasks(task, own):
         np.testing.assert_array_equal(cubes.geom(name).rgba, cuboids.geom(name).rgba)
 
 
-def test_distractors_are_seen():
+def test_distractors_are_visible():
     frames = {
         shape: pureward.make("lift", 1, "cpu", cameras=True, distractors=shape).reset().frames
         for shape in ("cube", "cuboid")
@@ -234,18 +234,17 @@ def test_distractors_are_seen():
     assert 0.002 < differing.float().mean() < 0.05, "the blocks, and nothing else"
 
 
-def test_bad_distractors_are_answered_in_a_sentence():
+def test_unknown_distractors_are_rejected():
     with pytest.raises(pureward.InputError, match=r"'walker' has no distractors, got 'cube'"):
         pureward.make("walker", 1, "cpu", distractors="cube")
     with pytest.raises(pureward.InputError, match=r"unknown distractors 'ball'; choose from"):
         pureward.make("lift", 1, "cpu", distractors="ball")
 
 
-def survives(env, steps: int) -> None:
-    """Random actions leave every number finite, nothing sunk, nothing flying, nothing lost.
+def check_random_actions(env, steps: int) -> None:
+    """Under random actions states stay finite, and objects stay in the tray and do not overlap.
 
-    What is struck sinks in by what it moves in 10 ms, so a blow may be seen in one step and must
-    be gone in the next.
+    A struck object penetrates by what it moves in 10 ms, so an overlap may last one step.
     """
     model, state = env.engine.model, env.engine.state
     generator = torch.Generator().manual_seed(0)
@@ -271,25 +270,25 @@ def survives(env, steps: int) -> None:
     assert (places[..., :2].abs() < torch.tensor(TRAY) + 0.1).all(), "nothing has left the tray"
 
 
-def test_random_actions_break_nothing():
-    survives(pureward.make("lift", 8, "cpu", seed=5), steps=399)
+def test_random_actions():
+    check_random_actions(pureward.make("lift", 8, "cpu", seed=5), steps=399)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["lift", "stack"])
-def test_random_actions_break_nothing_in_many_worlds(task):
-    survives(pureward.make(task, 256, "cpu", seed=6), steps=399)
+def test_random_actions_in_many_worlds(task):
+    check_random_actions(pureward.make(task, 256, "cpu", seed=6), steps=399)
 
 
 @pytest.mark.slow
-def test_random_actions_break_nothing_on_warp():
-    """On a GPU in 256 worlds; on Warp's CPU device, which takes turns, in 8."""
+def test_random_actions_on_warp():
+    """256 worlds on a GPU; 8 on Warp's CPU device, which is serial."""
     cuda = torch.cuda.is_available()
     worlds, device = (256, "cuda") if cuda else (8, "cpu")
-    survives(pureward.make("lift", worlds, device, engine="warp", seed=7), steps=399)
+    check_random_actions(pureward.make("lift", worlds, device, engine="warp", seed=7), steps=399)
 
 
-def test_objects_come_to_rest_and_stay_there():
+def test_objects_at_rest_stay_at_rest():
     env = pureward.make("stack", 16, "cpu", seed=8)
     before = env.engine.state.xpos[:, layout.OBJECT_BODIES[0] :].clone()
     for _ in range(100):
@@ -299,7 +298,7 @@ def test_objects_come_to_rest_and_stay_there():
     assert env.engine.state.qvel.abs().max() < 1e-4
 
 
-def test_a_saved_scene_shows_and_feels_what_it_did():
+def test_a_restored_scene_returns_the_same_observation():
     env = pureward.make("lift", 2, "cpu", seed=9)
     for _ in range(5):
         last = env.step(torch.full((2, 9), 0.7))

@@ -8,8 +8,8 @@ import torch
 
 import pureward
 from pureward.envs.tasks import TASKS, lift, stack
-from pureward.envs.tasks.jaco.layout import BANANA, BLUE, HAND, PINCH_SITE, RED, first_position
 from pureward.envs.tasks.jaco.objects import BANANA_RADIUS
+from pureward.envs.tasks.jaco.state import BANANA, BLUE, HAND, PINCH_SITE, RED, first_position
 from pureward.errors import InputError
 
 
@@ -18,12 +18,16 @@ def put(env, body: int, place: torch.Tensor, world: int = 0) -> None:
     env.engine.state.qpos[world, at : at + 3] = place
 
 
-def episode(name: str, worlds: int, seed: int = 0, steps: int = 250, **options):
+def episode(name: str, worlds: int, seed: int = 0, count: int = 250, **options):
     """Rewards and successes (steps, worlds) under the script."""
     env = pureward.make(name, worlds, "cpu", seed=seed, **options)
     script = env.script()
-    told = [env.step(script()) for _ in range(steps)]
-    return torch.stack([t.reward for t in told]), torch.stack([t.success for t in told]), env
+    steps = [env.step(script()) for _ in range(count)]
+    return (
+        torch.stack([step.reward for step in steps]),
+        torch.stack([step.success for step in steps]),
+        env,
+    )
 
 
 def test_lift_reward_by_hand():
@@ -158,7 +162,7 @@ def test_stack_reward_by_hand():
 
 
 def test_the_script_lifts():
-    rewards, successes, env = episode("lift", 8, seed=11, steps=160)
+    rewards, successes, env = episode("lift", 8, seed=11, count=160)
     assert successes[-1].all()
     assert (rewards[-1] > 0.97).all()
     assert not successes[:30].any()
@@ -169,12 +173,12 @@ def test_the_script_lifts():
 
 
 def test_the_script_lifts_among_cuboids():
-    _, successes, _ = episode("lift", 8, seed=12, steps=160, distractors="cuboid")
+    _, successes, _ = episode("lift", 8, seed=12, count=160, distractors="cuboid")
     assert successes[-1].float().mean() >= 0.75, "tall neighbours may be in the way"
 
 
 def test_the_script_stacks():
-    rewards, successes, env = episode("stack", 8, seed=13, steps=260)
+    rewards, successes, env = episode("stack", 8, seed=13, count=260)
     assert successes[-1].all()
     assert (rewards[-1] > 0.9).all()
     # Averaged over worlds, each stage is worth more than the one before.
@@ -187,17 +191,17 @@ def test_the_script_stacks():
 @pytest.mark.parametrize("name", ["lift", "stack"])
 @pytest.mark.parametrize("distractors", ["cube", "cuboid"])
 def test_the_script_solves_the_tasks_from_many_resets(name, distractors):
-    _, successes, _ = episode(name, 200, seed=14, steps=399, distractors=distractors)
+    _, successes, _ = episode(name, 200, seed=14, count=399, distractors=distractors)
     assert successes[-1].float().mean() >= 0.95
 
 
-def test_a_task_without_a_script_is_told():
+def test_a_task_without_a_script_raises():
     env = pureward.make("reach", 1, "cpu")
     with pytest.raises(InputError, match="reach has no script; leave out guided"):
         env.script()
 
 
-def test_hands_that_do_nothing_earn_little():
+def test_doing_nothing_has_a_low_reward():
     for name in ("lift", "stack"):
         env = pureward.make(name, 32, "cpu", seed=15)
         step = env.step(torch.zeros(32, 9))

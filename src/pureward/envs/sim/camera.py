@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batched cameras: MuJoCo Warp's ray caster on either device, uint8 frames out."""
+"""Batched cameras: MuJoCo Warp's ray caster on CPU and CUDA, uint8 frames."""
 
 import math
 
-import mujoco
 import mujoco_warp as mjw
 import torch
 import warp as wp
 from torch import Tensor
 
-from pureward.envs.sim.mujoco_cpu import CpuEngine
-from pureward.envs.sim.mujoco_warp import WarpEngine
-from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start, warp_device
+from pureward.envs.sim import CpuEngine, Engine, WarpEngine
+from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start
 from pureward.errors import InputError
 
-# All the renderer reads of a world: where geoms, cameras and lights are.
+# All that the renderer reads of a world.
 _POSES = ("geom_xpos", "geom_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light_xdir")
 
 # Warp packs a pixel as 0xAARRGGBB; in memory (little-endian) that is B, G, R, A.
@@ -24,22 +22,20 @@ _TILE = (4, 8)  # rows and columns
 
 
 class Cameras:
-    """Looks at every world of an engine through the named cameras of its model."""
+    """Renders every world of an engine from the named cameras of its model."""
 
     def __init__(
-        self,
-        engine: CpuEngine | WarpEngine,
-        names: tuple[str, ...],
-        *,
-        size: int = 64,
-        shadows: bool = False,
+        self, engine: Engine, names: tuple[str, ...], *, size: int = 64, shadows: bool = False
     ):
-        _check_names(engine.model, names)
+        known = [engine.model.camera(i).name for i in range(engine.model.ncam)]
+        for name in names:
+            if name not in known:
+                raise InputError(f"unknown camera {name!r}; the model has {known}")
         quiet_start()
         self.frames = torch.zeros(
             engine.worlds, 3 * len(names), size, size, dtype=torch.uint8, device=engine.device
         )
-        with wp.ScopedDevice(warp_device(engine.device)):
+        with wp.ScopedDevice(wp.device_from_torch(engine.device)):
             self._context = mjw.create_render_context(
                 engine.model,
                 nworld=engine.worlds,
@@ -60,16 +56,16 @@ class Cameras:
         for rays in (self._context.ray, self._context.ray_offset):
             cast = wp.to_torch(rays).view(len(names), size * size, 3)
             cast.copy_(cast[:, order])
-        self._place = order.argsort()  # of each pixel among the rays
+        self._ray_of_pixel = order.argsort()
         packed = wp.to_torch(self._context.rgb_data).view(torch.int32)
         self._cast = packed.view(engine.worlds, len(names), size * size)
         self._pixels = torch.empty_like(self._cast)
         self._draw = Captured(engine.device, Workspace(engine.device))
 
     def render(self) -> Tensor:
-        """Frames of the present state: uint8 (worlds, 3·cameras, size, size).
+        """Return frames of the current state: uint8 (worlds, 3·cameras, size, size).
 
-        The same buffer is written at each call; clone what is to be kept.
+        Each call overwrites the same buffer; clone what you keep.
         """
         for mirror, source in self._copies:
             mirror.copy_(source)
@@ -80,7 +76,7 @@ class Cameras:
         with wp.ScopedDevice(self._data.qpos.device):
             mjw.refit_bvh(self._model, self._data, self._context)
             mjw.render(self._model, self._data, self._context)
-        torch.index_select(self._cast, 2, self._place, out=self._pixels)
+        torch.index_select(self._cast, 2, self._ray_of_pixel, out=self._pixels)
         worlds, cameras, area = self._pixels.shape
         frames = self.frames.view(worlds, cameras, 3, area)
         colours = self._pixels.view(torch.uint8).view(worlds, cameras, area, 4)
@@ -89,10 +85,10 @@ class Cameras:
 
 
 def tile_order(size: int, device: torch.device) -> Tensor:
-    """The pixels of a square image tile by tile, (size²,), each as row · size + column.
+    """Return the pixels of a square image tile by tile, (size²,), each as row · size + column.
 
-    Rays that are cast together should meet the same things. Threads of a warp take 32
-    successive rays: a tile's see less of the scene than those of half a row.
+    A warp of threads casts 32 successive rays. It diverges less if they form a tile, because they
+    then hit fewer objects than half a row does.
     """
     rows, columns = (math.gcd(size, side) for side in _TILE)
     raster = torch.arange(size * size, device=device)
@@ -101,18 +97,8 @@ def tile_order(size: int, device: torch.device) -> Tensor:
 
 
 def _mirror(engine: CpuEngine) -> tuple[mjw.Model, mjw.Data, list[tuple[Tensor, Tensor]]]:
-    """A Warp model and data that follow the C engine's poses, and the copies that make them."""
-    model = mjw.put_model(engine.model)
+    """A Warp model, its data, and (target, source) pairs that copy the C engine's poses to it."""
     data = mjw.make_data(engine.model, nworld=engine.worlds, nconmax=1, njmax=1)
-    copies = []
-    for name in _POSES:
-        mirror = wp.to_torch(getattr(data, name))
-        copies.append((mirror, engine.field(name).view(mirror.shape)))
-    return model, data, copies
-
-
-def _check_names(model: mujoco.MjModel, names: tuple[str, ...]) -> None:
-    known = [model.camera(i).name for i in range(model.ncam)]
-    for name in names:
-        if name not in known:
-            raise InputError(f"unknown camera {name!r}; the model has {known}")
+    mirrors = {name: wp.to_torch(getattr(data, name)) for name in _POSES}
+    copies = [(to, engine.field(name).view(to.shape)) for name, to in mirrors.items()]
+    return mjw.put_model(engine.model), data, copies

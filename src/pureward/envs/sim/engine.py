@@ -1,39 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch of simulated worlds offers, whichever engine steps it."""
+"""The state of simulated worlds, which both engines expose as tensors."""
 
 from dataclasses import dataclass, fields
-from typing import Protocol
 
 import mujoco
 import numpy as np
-import torch
 from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much work and memory MuJoCo Warp may spend on one world of a task.
+    """Memory and solver limits of one world on MuJoCo Warp.
 
-    The C engine sizes itself and solves to its model's own tolerance; these bind only on Warp,
-    where every array has a fixed size and a batch waits for its slowest world.
+    On Warp arrays have a fixed size, and a batch waits for its slowest world. The C engine
+    allocates by itself and solves to its model's own tolerance.
     """
 
     contacts: int
-    """Contacts a world may have on average; the pool is shared by all worlds."""
+    """Contacts per world on average; all worlds share one pool."""
     constraints: int
-    """Scalar constraints that any one world may have."""
+    """Scalar constraints per world."""
     iterations: int = 100
-    """Newton iterations at most; MuJoCo's own default is 100."""
+    """Maximum Newton iterations; the default is MuJoCo's."""
     line_search: int = 50
-    """Line-search iterations at most; MuJoCo's own default is 50."""
+    """Maximum line-search iterations; the default is MuJoCo's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Live tensors over the worlds' state and what follows from it, one row a world.
+    """Live tensors of the worlds' state and derived quantities, one row per world.
 
-    Positions, velocities, controls and mocap poses may be written; the engine's `refresh`
-    brings the rest up to date. All of it describes the same instant: nothing lags a substep.
+    Positions, velocities, controls and mocap poses may be written; then call the engine's
+    `refresh` to recompute the rest. All fields describe the same instant.
     """
 
     time: Tensor
@@ -51,56 +49,18 @@ class State:
     sensordata: Tensor
 
 
-#: The tensors that make up a world; everything else in `State` follows from them.
+#: The fields that determine a world; the rest of `State` is derived from them.
 SAVED = ("time", "qpos", "qvel", "ctrl", "act", "mocap_pos", "mocap_quat", "qacc_warmstart")
 
 STATE_FIELDS = tuple(field.name for field in fields(State))
 
 
-class Engine(Protocol):
-    """N worlds of one `MjModel`, stepped together."""
-
-    model: mujoco.MjModel
-    worlds: int
-    device: torch.device
-    state: State
-
-    def step(self) -> None:
-        """Advance every world by one control step under `state.ctrl`."""
-        ...
-
-    def refresh(self) -> None:
-        """Recompute what follows from a state that was written to.
-
-        Sensors of force and touch keep what the last step left in them.
-        """
-        ...
-
-    def complaint(self) -> str | None:
-        """What went wrong in the worlds since the last call, in one sentence, or None.
-
-        Reads from the device, so call it now and then, not every step.
-        """
-        ...
-
-    def bytes_per_world(self) -> int:
-        """Memory that one more world takes on the engine's device."""
-        ...
-
-
 def save_state(state: State) -> dict[str, Tensor]:
-    """Copy of the tensors that make up the worlds."""
+    """Return copies of the `SAVED` fields."""
     return {name: getattr(state, name).clone() for name in SAVED}
 
 
-def load_state(engine: Engine, saved: dict[str, Tensor]) -> None:
-    """Put the worlds back where `save_state` found them."""
-    for name in SAVED:
-        getattr(engine.state, name).copy_(saved[name])
-    engine.refresh()
-
-
 def force_sensors(model: mujoco.MjModel) -> np.ndarray:
-    """Which numbers of `sensordata` need accelerations or contact forces, as a mask."""
+    """Return which values of `sensordata` need accelerations or contact forces, as a mask."""
     by_force = model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC.value
     return by_force.repeat(model.sensor_dim)

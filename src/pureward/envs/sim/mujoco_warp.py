@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo Warp over a batch of worlds: captured graphs on CUDA, the same code on Warp's CPU."""
+"""Batched MuJoCo Warp: captured graphs on CUDA, the same code on Warp's CPU device."""
 
 from dataclasses import fields, replace
 
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from pureward.envs.sim import small_tree
 from pureward.envs.sim.engine import STATE_FIELDS, Limits, State, force_sensors
-from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start, warp_device
+from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start
 from pureward.errors import InputError
 
-# What a world may run out of. Reaching an iteration limit is not among them: that is the
-# accuracy the task chose.
-_FULL = {
+# Buffers that may overflow, as fields of `Limits`. Iteration limits are not errors: they are the
+# accuracy that the task chose.
+_OVERFLOWS = {
     mjw.OverflowType.NEFC: "constraints",
     mjw.OverflowType.NJMAX_NNZ: "constraints",
     mjw.OverflowType.BROADPHASE: "contacts",
@@ -25,9 +25,7 @@ _FULL = {
     mjw.OverflowType.CCD: "contacts",
 }
 
-
-# Sensors that need more than where bodies are and how they move: the motors' and tendons' own
-# lengths and speeds, and the mass matrix.
+# Sensors that need more than body kinematics: actuator and tendon transmissions, mass matrix.
 _BEYOND_KINEMATICS = (
     mujoco.mjtSensor.mjSENS_ACTUATORPOS,
     mujoco.mjtSensor.mjSENS_ACTUATORVEL,
@@ -37,11 +35,10 @@ _BEYOND_KINEMATICS = (
 
 
 class WarpEngine:
-    """N worlds in single precision on one Warp device.
+    """N worlds of a model in single precision on one Warp device.
 
-    Small mechanisms are stepped by one fused kernel (`small_tree`), all others by MuJoCo Warp;
-    `fused=False` chooses the latter for any model. Kinematics, sensors and cameras are MuJoCo
-    Warp's either way.
+    A fused kernel (`small_tree`) steps small models, MuJoCo Warp all others; `fused=False` selects
+    MuJoCo Warp for any model. Kinematics, sensors and cameras are always MuJoCo Warp's.
     """
 
     def __init__(
@@ -55,11 +52,8 @@ class WarpEngine:
         fused: bool = True,
     ):
         quiet_start()
-        self.model = model
-        self.worlds = worlds
-        self.device = device
-        self.limits = limits
-        with wp.ScopedDevice(warp_device(device)):
+        self.model, self.worlds, self.device, self.limits = model, worlds, device, limits
+        with wp.ScopedDevice(wp.device_from_torch(device)):
             self.warp_model = _put_model(model, limits)
             self.warp_data = mjw.make_data(
                 model, nworld=worlds, nconmax=limits.contacts, njmax=limits.constraints
@@ -67,7 +61,10 @@ class WarpEngine:
             self.fused = fused and small_tree.unsupported(model) is None
             self._fused_step = small_tree.compile_step(model, limits) if self.fused else None
         self.state = State(**{name: self.field(name) for name in STATE_FIELDS})
-        self._substep_model = _without_extras(self.warp_model)
+        # Between control steps sensors, cameras and lights are not needed: a fifth fewer kernels.
+        option = self.warp_model.opt
+        option = replace(option, disableflags=option.disableflags | mjw.DisableBit.SENSOR)
+        self._substep_model = replace(self.warp_model, opt=option, ncam=0, nlight=0)
         self._substeps = substeps
         self._reads_forces = bool(force_sensors(model).any())
         beyond = [int(kind) for kind in _BEYOND_KINEMATICS]
@@ -78,7 +75,7 @@ class WarpEngine:
         self.refresh()
 
     def field(self, name: str) -> Tensor:
-        """Live tensor over the `Data` field of that name, one row a world."""
+        """Return a live tensor over the `Data` field of that name, one row per world."""
         return wp.to_torch(getattr(self.warp_data, name))
 
     def step(self) -> None:
@@ -86,13 +83,16 @@ class WarpEngine:
         self._step(self._advance)
 
     def refresh(self) -> None:
-        """Recompute what follows from a state that was written to."""
-        self._refresh(self._follow)
+        """Recompute derived fields after writing to the state; force sensors keep their values."""
+        self._refresh(self._derive)
 
-    def complaint(self) -> str | None:
-        """Buffers that overflowed and numbers that are none."""
+    def fault(self) -> str | None:
+        """Return an overflow or NaN since the last call in one sentence, or None.
+
+        Waits for the device.
+        """
         overflow = self.field("overflow")
-        for flag, what in _FULL.items():
+        for flag, what in _OVERFLOWS.items():
             full = int((overflow & int(flag) != 0).sum())
             if full:
                 overflow.zero_()
@@ -109,10 +109,9 @@ class WarpEngine:
         return None
 
     def bytes_per_world(self) -> int:
-        """Memory of the batch's arrays divided by its worlds."""
-        arrays = [getattr(self.warp_data, field.name) for field in fields(self.warp_data)]
-        for group in (self.warp_data.contact, self.warp_data.efc):
-            arrays += [getattr(group, field.name) for field in fields(group)]
+        """Return the memory of the batch's arrays divided by its worlds."""
+        groups = (self.warp_data, self.warp_data.contact, self.warp_data.efc)
+        arrays = [getattr(group, field.name) for group in groups for field in fields(group)]
         return sum(a.capacity for a in arrays if isinstance(a, wp.array)) // self.worlds
 
     def _advance(self) -> None:
@@ -120,18 +119,15 @@ class WarpEngine:
             if self._fused_step is not None:
                 self._fused_step(self.warp_data, self._substeps)
             else:
-                self._substep_by_substep()
-            self._follow()
+                for substep in range(self._substeps):
+                    self._workspace.rewind()
+                    # Force and touch sensors are those of the last substep, as in C MuJoCo.
+                    senses = self._reads_forces and substep == self._substeps - 1
+                    mjw.step(self.warp_model if senses else self._substep_model, self.warp_data)
+            self._derive()
 
-    def _substep_by_substep(self) -> None:
-        for substep in range(self._substeps):
-            self._workspace.rewind()
-            # Force and touch sensors are read off the last substep, as in C MuJoCo.
-            senses = self._reads_forces and substep == self._substeps - 1
-            mjw.step(self.warp_model if senses else self._substep_model, self.warp_data)
-
-    def _follow(self) -> None:
-        """Positions, velocities and their sensors at the present state; no dynamics."""
+    def _derive(self) -> None:
+        """Positions, velocities and their sensors at the current state; no dynamics."""
         model, data = self.warp_model, self.warp_data
         with wp.ScopedDevice(data.qpos.device):
             self._workspace.rewind()
@@ -147,7 +143,7 @@ class WarpEngine:
 
 def _put_model(model: mujoco.MjModel, limits: Limits) -> mjw.Model:
     try:
-        # What MuJoCo Warp has no field for it would simulate without a word.
+        # MuJoCo Warp would ignore these silently.
         if model.opt.disableactuator:
             raise NotImplementedError("groups of disabled actuators")
         if model.actuator_armature.any():
@@ -155,19 +151,10 @@ def _put_model(model: mujoco.MjModel, limits: Limits) -> mjw.Model:
         warp_model = mjw.put_model(model)
     except NotImplementedError as error:
         raise InputError(
-            f"MuJoCo Warp does not simulate all that is in this model ({error}); take that out of "
+            f"MuJoCo Warp does not support everything in this model ({error}); remove that from "
             "the model, or run it on the CPU with engine='mujoco'"
         ) from error
     warp_model.opt.iterations = limits.iterations
     warp_model.opt.ls_iterations = limits.line_search
-    # Overflows are kept in `Data.overflow`; printing them from kernels would drown the user.
-    warp_model.opt.warn_overflow = False
+    warp_model.opt.warn_overflow = False  # `fault` reads `Data.overflow`; kernels need not print
     return warp_model
-
-
-def _without_extras(warp_model: mjw.Model) -> mjw.Model:
-    """The model between control steps, when nobody looks or senses: a fifth fewer kernels."""
-    silent = replace(
-        warp_model.opt, disableflags=warp_model.opt.disableflags | mjw.DisableBit.SENSOR
-    )
-    return replace(warp_model, opt=silent, ncam=0, nlight=0)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All substeps of a small mechanism in one kernel launch, one thread a world.
+"""All substeps of a small model in one kernel launch, one thread per world.
 
-MuJoCo Warp spreads a substep over some hundred kernels. For a few joints each of them does less
-work than its launch costs, so a control step of the walker is a thousand launches of latency.
-Here the same physics is one function (`small_tree.cpp`) that keeps a world in registers. It
-covers trees of hinges and slides that touch planes with spheres and capsules; `unsupported`
-says what of a model lies outside, and such a model is stepped by MuJoCo Warp.
+MuJoCo Warp uses about a hundred kernels per substep. For a few joints a launch costs more than its
+work, and a control step of the walker takes a thousand launches. `small_tree.cpp` is the same
+physics as one function that keeps a world in registers. It supports trees of hinges and slides
+whose spheres and capsules touch planes.
 """
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import mujoco
@@ -19,45 +19,43 @@ import warp as wp
 
 from pureward.envs.sim.engine import Limits, force_sensors
 
-# Few worlds a block: they wait for each other's solver, and there are many multiprocessors.
+# Few per block: the worlds of a block wait for each other's solver.
 _WORLDS_PER_BLOCK = 32
 _MAX_JOINTS = 12
 _MAX_ROWS = 64  # the solver keeps its active rows in one 64-bit word
 _MIN_IMPEDANCE, _MAX_IMPEDANCE = 1e-4, 0.9999
 
-_PLANE, _SPHERE, _CAPSULE = (
-    int(kind)
-    for kind in (
-        mujoco.mjtGeom.mjGEOM_PLANE,
-        mujoco.mjtGeom.mjGEOM_SPHERE,
-        mujoco.mjtGeom.mjGEOM_CAPSULE,
-    )
-)
+_PLANE = int(mujoco.mjtGeom.mjGEOM_PLANE)
+_SPHERE, _CAPSULE = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_CAPSULE)
 _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
 
 
 def unsupported(model: mujoco.MjModel) -> str | None:
-    """The first thing about the model that the kernel cannot do, or None."""
+    """Return the first reason why the kernel cannot step the model, or None."""
+    limited = model.jnt_limited.astype(bool)
     reasons = {
         "joints other than hinge and slide": not _all_in(model.jnt_type, (_HINGE, _SLIDE)),
         f"more than {_MAX_JOINTS} joints": model.njnt > _MAX_JOINTS,
         "tendons, equalities or flexes": model.ntendon + model.neq + model.nflex > 0,
         "a solver other than Newton": model.opt.solver != mujoco.mjtSolver.mjSOL_NEWTON,
-        "friction cones that are not pyramids": model.opt.cone != mujoco.mjtCone.mjCONE_PYRAMIDAL,
+        "friction cones other than pyramids": model.opt.cone != mujoco.mjtCone.mjCONE_PYRAMIDAL,
         "an integrator other than Euler": model.opt.integrator != mujoco.mjtIntegrator.mjINT_EULER,
         "engine flags": bool(model.opt.disableflags or model.opt.enableflags),
         "an impedance ratio": model.opt.impratio != 1.0,
         "a fluid": bool(model.opt.density or model.opt.viscosity or model.opt.wind.any()),
-        "iterations against slip": model.opt.noslip_iterations > 0,
+        "noslip iterations": model.opt.noslip_iterations > 0,
         "disabled actuators": model.opt.disableactuator != 0,
-        "bodies moved by hand": model.nmocap > 0,
+        "mocap bodies": model.nmocap > 0,
         "plugins": model.nplugin > 0,
-        "springs and dampers that are not linear": _nonlinear(model),
+        "nonlinear springs or dampers": model.jnt_stiffnesspoly.any()
+        or model.dof_dampingpoly.any(),
         "friction loss": model.dof_frictionloss.any(),
         "gravity compensation": model.body_gravcomp.any(),
         "collision margins": model.geom_margin.any() or model.jnt_margin.any(),
-        "pairs of bodies that are excluded": model.nexclude > 0,
-        "limits that are no springs": not _springs(*_joint_limits(model)),
+        "excluded pairs of bodies": model.nexclude > 0,
+        "joint limits that are not springs": not _springs(
+            model.jnt_solref[limited], model.jnt_solimp[limited]
+        ),
         "actuators other than plain motors on joints": not _plain_motors(model),
         "sensors of force or acceleration": bool(force_sensors(model).any()),
         "contacts other than sphere or capsule on a fixed plane": not _plane_contacts_only(model),
@@ -67,13 +65,13 @@ def unsupported(model: mujoco.MjModel) -> str | None:
             return reason
     points = len(_contact_points(model))
     if not points or not model.nu:
-        return "nothing to touch or to drive"  # C++ has no arrays without elements
-    rows = 4 * points + int(model.jnt_limited.sum())
+        return "no contacts or no actuators"  # C++ has no arrays without elements
+    rows = 4 * points + int(limited.sum())
     return f"more than {_MAX_ROWS} constraint rows" if rows > _MAX_ROWS else None
 
 
 def compile_step(model: mujoco.MjModel, limits: Limits) -> Callable[[mjw.Data, int], None]:
-    """A function of (data, substeps) that advances every world on the current Warp device."""
+    """Return a function of (data, substeps) that steps all worlds on the current Warp device."""
     kernel = _kernel(_constants(model))
     params = wp.array(_parameters(model), dtype=float)
 
@@ -120,16 +118,7 @@ def _kernel(constants: str) -> wp.Kernel:
         time: wp.array[float],
     ):
         step_world(
-            wp.tid(),
-            params,
-            ctrl,
-            substeps,
-            iterations,
-            line_search,
-            qpos,
-            qvel,
-            warmstart,
-            time,
+            wp.tid(), params, ctrl, substeps, iterations, line_search, qpos, qvel, warmstart, time
         )
 
     return small_tree_step  # pyright: ignore[reportReturnType]
@@ -139,7 +128,7 @@ def _constants(model: mujoco.MjModel) -> str:
     """Sizes and topology as C++ constants."""
     points = _contact_points(model)
     moves = [
-        [int(_is_ancestor(model, int(model.dof_bodyid[dof]), body)) for dof in range(model.nv)]
+        [int(_is_ancestor(model, above, body)) for above in model.dof_bodyid]
         for body in range(model.nbody)
     ]
     first = [int((model.jnt_bodyid < body).sum()) for body in range(model.nbody + 1)]
@@ -175,7 +164,7 @@ def _parameters(model: mujoco.MjModel) -> np.ndarray:
         axis = _rotation(model.geom_quat[geom])[:, 2]
         up = _rotation(model.geom_quat[plane])[:, 2]
         friction = max(model.geom_friction[geom, 0], model.geom_friction[plane, 0])
-        # A pyramid's edges lean by the friction coefficient, and all four share one stiffness.
+        # The four edges of the friction pyramid share one stiffness.
         lean = 2 * friction**2 * (1 + friction**2)
         weight = lean * model.body_invweight0[model.geom_bodyid[geom], 0]
         half_length = model.geom_size[geom, 1] if end else 0.0
@@ -201,7 +190,7 @@ def _softness(model: mujoco.MjModel, solref: np.ndarray, solimp: np.ndarray) -> 
 
 
 def _contact_points(model: mujoco.MjModel) -> list[tuple[int, int, int]]:
-    """(geom, plane, end) for every point that may touch a plane; end is 0 for a sphere's centre."""
+    """(geom, plane, end) of each possible contact; end is ±1 on a capsule and 0 on a sphere."""
     points = []
     for plane, geom in _colliding_pairs(model):
         is_capsule = model.geom_type[geom] == _CAPSULE
@@ -211,23 +200,17 @@ def _contact_points(model: mujoco.MjModel) -> list[tuple[int, int, int]]:
 
 def _colliding_pairs(model: mujoco.MjModel) -> Iterable[tuple[int, int]]:
     """Pairs of geoms that MuJoCo would test, the one of the lower type first."""
-    for one in range(model.ngeom):
-        for two in range(one + 1, model.ngeom):
-            bodies = model.geom_bodyid[one], model.geom_bodyid[two]
-            related = bodies[0] == bodies[1] or (
-                _fixed(model, bodies[0]) and _fixed(model, bodies[1])
-            )
-            parent = model.body_parentid[bodies[1]] == bodies[0] != 0
-            masks = (
-                model.geom_contype[one] & model.geom_conaffinity[two]
-                or model.geom_contype[two] & model.geom_conaffinity[one]
-            )
-            if masks and not related and not parent:
-                yield (one, two) if model.geom_type[one] <= model.geom_type[two] else (two, one)
+    types, affinities = model.geom_contype, model.geom_conaffinity
+    for one, two in combinations(range(model.ngeom), 2):
+        bodies = model.geom_bodyid[[one, two]]
+        related = bodies[0] == bodies[1] or not model.body_weldid[bodies].any()
+        parent = model.body_parentid[bodies[1]] == bodies[0] != 0
+        masks = types[one] & affinities[two] or types[two] & affinities[one]
+        if masks and not related and not parent:
+            yield (one, two) if model.geom_type[one] <= model.geom_type[two] else (two, one)
 
 
 def _plane_contacts_only(model: mujoco.MjModel) -> bool:
-    soft = (_CAPSULE, _SPHERE)
     for plane, geom in _colliding_pairs(model):
         alike = all(
             np.array_equal(field[plane], field[geom])
@@ -235,7 +218,7 @@ def _plane_contacts_only(model: mujoco.MjModel) -> bool:
         )
         if (
             model.geom_type[plane] != _PLANE
-            or model.geom_type[geom] not in soft
+            or model.geom_type[geom] not in (_CAPSULE, _SPHERE)
             or model.geom_bodyid[plane] != 0
             or max(model.geom_condim[plane], model.geom_condim[geom]) != 3
             or not alike
@@ -245,27 +228,12 @@ def _plane_contacts_only(model: mujoco.MjModel) -> bool:
     return model.npair == 0
 
 
-def _joint_limits(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
-    limited = model.jnt_limited.astype(bool)
-    return model.jnt_solref[limited], model.jnt_solimp[limited]
-
-
 def _springs(solref: np.ndarray, solimp: np.ndarray) -> bool:
-    """Whether all are a time constant and a damping ratio, with an impedance that has a width."""
+    """Whether all have a time constant, a damping ratio and an impedance of nonzero width."""
     return bool((solref > 0).all() and (solimp[:, 2] > mujoco.mjMINVAL).all())
 
 
-def _nonlinear(model: mujoco.MjModel) -> bool:
-    return bool(model.jnt_stiffnesspoly.any() or model.dof_dampingpoly.any())
-
-
 def _plain_motors(model: mujoco.MjModel) -> bool:
-    extras = (
-        model.actuator_damping,
-        model.actuator_dampingpoly,
-        model.actuator_armature,
-        model.actuator_delay,
-    )
     return (
         _all_in(model.actuator_trntype, (mujoco.mjtTrn.mjTRN_JOINT,))
         and _all_in(model.actuator_gaintype, (mujoco.mjtGain.mjGAIN_FIXED,))
@@ -273,12 +241,11 @@ def _plain_motors(model: mujoco.MjModel) -> bool:
         and _all_in(model.actuator_dyntype, (mujoco.mjtDyn.mjDYN_NONE,))
         and not model.actuator_forcelimited.any()
         and not model.jnt_actfrclimited.any()
-        and not any(extra.any() for extra in extras)
+        and not model.actuator_damping.any()
+        and not model.actuator_dampingpoly.any()
+        and not model.actuator_armature.any()
+        and not model.actuator_delay.any()
     )
-
-
-def _fixed(model: mujoco.MjModel, body: int) -> bool:
-    return model.body_weldid[body] == 0
 
 
 def _is_ancestor(model: mujoco.MjModel, above: int, body: int) -> bool:

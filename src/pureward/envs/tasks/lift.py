@@ -1,39 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lift: the Jaco arm is to pick up the cyan banana."""
+"""Lift: pick up the cyan banana with the Jaco arm."""
 
 from functools import partial
 
 from torch import Tensor
 
 from pureward.envs.sim.engine import State
-from pureward.envs.tasks.jaco.layout import BANANA, from_pinch, place
 from pureward.envs.tasks.jaco.objects import BANANA_RADIUS, DISTRACTORS
-from pureward.envs.tasks.jaco.observation import OBSERVED, observe
-from pureward.envs.tasks.jaco.placement import random_tray
 from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
+from pureward.envs.tasks.jaco.state import (
+    BANANA,
+    OBSERVED,
+    from_pinch,
+    observe,
+    place,
+    random_tray,
+)
 from pureward.envs.tasks.scripted import SHUT, Move, Scripted, pick
-from pureward.envs.tasks.shaping import gaussian, linear
+from pureward.envs.tasks.suite import gaussian, linear
 from pureward.envs.tasks.task import Task
 
-HEIGHT = 0.10  # metres above its place on the tray's floor
-_GOAL = 0.12  # metres at which the reward is full, so that success is not on its edge
-_NEAR = 0.30  # metres from the hand at which the reward for reaching is nearly gone
+HEIGHT = 0.10  # metres above the banana's position on the floor
+_GOAL = 0.12  # metres at which the reward is 1; above HEIGHT, so that success is not borderline
+_NEAR = 0.30  # metres from the hand at which the reward for reaching is 0.1
 
 
 def height(state: State) -> Tensor:
-    """How far the banana has been lifted."""
+    """Return how far the banana is lifted, in metres (worlds,)."""
     return place(state, BANANA)[:, 2] - BANANA_RADIUS
 
 
 def reward(state: State) -> Tensor:
-    """A quarter for the hand at the banana, times three more for its height there."""
+    """Return reach · (1 + 3 · lift) / 4, with reach and lift in [0, 1]."""
     reached = gaussian(from_pinch(state, BANANA), margin=_NEAR)
     lifted = linear(_GOAL - height(state), margin=_GOAL)
     return reached * (1.0 + 3.0 * lifted) / 4
 
 
 def success(state: State) -> Tensor:
-    """The banana is up."""
+    """Return whether the banana is lifted."""
     return height(state) >= HEIGHT
 
 

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reach: a point in the plane, to be driven onto a disc. Small enough for a laptop."""
+"""Reach: move a point in the plane onto a disc. Small enough for a laptop."""
 
 import mujoco
 import torch
 from torch import Tensor
 
 from pureward.envs.sim.engine import Limits, State
-from pureward.envs.tasks.shaping import gaussian
-from pureward.envs.tasks.suite import random_joints, read_spec
+from pureward.envs.tasks.suite import gaussian, random_joints, read_spec
 from pureward.envs.tasks.task import Task
 
 TARGET_RADIUS = 0.05  # metres
-ARENA = 0.29  # metres from the centre to where the point is stopped
+ARENA = 0.29  # metres from the centre to the wall
 
 _POINT_RADIUS = 0.025
-_STRENGTH = 3.0  # times the suite's motors, so that an episode can be short
+_STRENGTH = 3.0  # relative to the suite's motors; shortens the episodes
 
 
 def build() -> mujoco.MjModel:
-    """The suite's point mass, with point and target large enough to be seen at 64×64."""
+    """Compile the suite's point mass, with a point and a target that are visible at 64×64."""
     spec = read_spec("suite/point_mass.xml")
     point, target = spec.geom("pointmass"), spec.geom("target")
     point.size[0] = _POINT_RADIUS
-    # A flat disc, so that the point stays in sight on top of it.
+    # A flat disc, so that the point stays visible on top of it.
     target.type = mujoco.mjtGeom.mjGEOM_CYLINDER
     target.size[:2] = TARGET_RADIUS, 0.001
     target.pos[2] = 0.001
@@ -34,22 +33,22 @@ def build() -> mujoco.MjModel:
 
 
 def distance(state: State) -> Tensor:
-    """From the point to the target's centre, which is the origin."""
+    """Return the metres from the point to the target's centre, the origin."""
     return torch.linalg.vector_norm(state.qpos, dim=1)
 
 
 def observe(state: State) -> Tensor:
-    """Position (2) and velocity (2), in arena half-widths and those a second."""
+    """Return position (2) and velocity (2), in units of the arena's half-width."""
     return torch.cat([state.qpos, state.qvel], dim=1) / ARENA
 
 
 def reward(state: State) -> Tensor:
-    """One at the target's centre, falling smoothly with distance over the whole arena."""
+    """Return 1 at the target's centre, falling smoothly to 0.1 at the wall."""
     return gaussian(distance(state), margin=ARENA)
 
 
 def success(state: State) -> Tensor:
-    """The point is on the target."""
+    """Return whether the point is on the target."""
     return distance(state) <= TARGET_RADIUS
 
 

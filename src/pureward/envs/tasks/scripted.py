@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hand-written controller that sees the whole state, for lifting and stacking."""
+"""A hand-written policy for `lift` and `stack` that reads the full simulator state."""
 
 import math
 from dataclasses import dataclass
@@ -10,50 +10,42 @@ from torch import Tensor
 
 from pureward.envs.sim.engine import State
 from pureward.envs.tasks.jaco.arm import FINGER_SPEED, JOINTS, LARGE_JOINT_SPEED, SMALL_JOINT_SPEED
-from pureward.envs.tasks.jaco.layout import (
-    BANANA,
-    HAND_BODY,
-    OBJECT_BODIES,
-    fingers,
-    place,
-)
 from pureward.envs.tasks.jaco.objects import BLOCK
 from pureward.envs.tasks.jaco.scene import TRAY
+from pureward.envs.tasks.jaco.state import BANANA, HAND_BODY, OBJECT_BODIES, fingers, place
 
-# Angles of the fingers: tips 8.5 cm apart, and pressed together.
+# Finger angles in radians: tips 8.5 cm apart, and closed.
 WIDE, SHUT = 0.75, 1.4
-# The point between the closing fingertips, in the hand's frame; how far beside it open fingers'
-# tips come down, along the direction in which they close.
-_TOOL = (0.004, 0.002, -0.188)
-_FINGERTIP = 0.055
+_TOOL = (0.004, 0.002, -0.188)  # the point between the closing fingertips, in the hand's frame
+_FINGERTIP = 0.055  # metres from it to an open fingertip, along the closing direction
 _FLAT, _UP = (1.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-_FASTEST = (LARGE_JOINT_SPEED,) * 3 + (SMALL_JOINT_SPEED,) * 3
+_MAX_SPEEDS = (LARGE_JOINT_SPEED,) * 3 + (SMALL_JOINT_SPEED,) * 3
 _ARM_BODIES = slice(2, 2 + JOINTS)  # each turns about its own z axis
 _TOOL_IS_STEERED = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """One leg of the way: bring something over something, with the fingers open or shut."""
+    """One move of a script: bring a body above another, with the fingers open or closed."""
 
     steer: int = _TOOL_IS_STEERED
-    """The body to be brought there; by itself, the point between the fingertips."""
+    """The body to move; by default the point between the fingertips."""
     over: int | None = None
-    """The body to go to; None stays where it is, horizontally."""
+    """The body to go to; None keeps the horizontal position."""
     above: float | None = None
-    """Metres above that body's centre, or above the table; None stays at this height."""
+    """Metres above that body's centre, or above the table; None keeps the height."""
     grip: float = WIDE
-    """Angle that the fingers make for."""
+    """Target angle of the fingers."""
     near: float = 0.01
     """Metres from the goal at which the next move begins."""
     steps: int = 0
-    """Control steps that this move takes at least."""
+    """Minimum control steps of this move."""
     patience: int = 100
-    """Control steps after which the next move begins anyway; what is carried starts all over."""
+    """Maximum control steps; then the next move begins, or the first one if a body is steered."""
 
 
 def pick(body: int) -> tuple[Move, ...]:
-    """The moves that pick a body up."""
+    """Return the moves that pick up a body."""
     return (
         Move(over=body, above=0.11, near=0.015),
         Move(over=body, above=-0.003, near=0.004, patience=60),
@@ -62,7 +54,7 @@ def pick(body: int) -> tuple[Move, ...]:
 
 
 class Scripted:
-    """Acts in every world of a task's live state; call it once before each step."""
+    """A policy for all worlds of a live state; call it once before each step."""
 
     def __init__(self, target: int, moves: tuple[Move, ...], state: State):
         """Begin with the first move.
@@ -70,7 +62,7 @@ class Scripted:
         Args:
             target: the body to pick up.
             moves: the script.
-            state: of the worlds, read at every call.
+            state: live state of the worlds, read at every call.
         """
         self._state = state
         self._target = target
@@ -82,35 +74,33 @@ class Scripted:
         self._along = state.qpos.new_zeros(worlds, 2)
 
     def __call__(self, _: Tensor | None = None) -> Tensor:
-        """Actions (worlds, 9) in [−1, 1]; looks at the state itself, not at observations."""
+        """Return actions (worlds, 9) in [−1, 1]; observations are not used."""
         state = self._state
-        self._start_again()
+        self._restart()
         goal = self._error()
         near = torch.linalg.vector_norm(goal, dim=1) <= self._moves.near[self.move]
         patient = self._since < self._moves.patience[self.move]
         busy = self._since < self._moves.steps[self.move]
         onward = ((near & ~busy) | ~patient) & (self.move < self._moves.last)
-        # Something carried that does not arrive is not well in hand: put it down, try again.
-        in_vain = ~patient & ~near & (self._moves.steer[self.move] != _TOOL_IS_STEERED)
-        self.move.add_(onward).masked_fill_(in_vain, 0)
+        # A carried body that does not arrive is badly grasped: start again.
+        failed = ~patient & ~near & (self._moves.steer[self.move] != _TOOL_IS_STEERED)
+        self.move.add_(onward).masked_fill_(failed, 0)
         self._since.add_(1).masked_fill_(onward, 0)
-        twist = torch.cat([_limited(3.0 * self._error(), 0.30), self._turn()], dim=1)
+        twist = torch.cat([_clip_length(3.0 * self._error(), 0.30), self._turn()], dim=1)
         arm = _joint_speeds(state, twist)
-        arm = arm / _constant(_FASTEST, arm)
+        arm = arm / _constant(_MAX_SPEEDS, arm)
         arm = arm / arm.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
         hand = 4.0 * (self._moves.grip[self.move][:, None] - fingers(state)) / FINGER_SPEED
         return torch.cat([arm, hand.clamp(-1.0, 1.0)], dim=1).float()
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it remembers from step to step, by name."""
+        """Return the tensors that it keeps between steps, by name."""
         return {"move": self.move, "since": self._since, "along": self._along}
 
-    def _start_again(self) -> None:
-        """Where an episode has begun or the object is lost, go back to the first move."""
-        lost = torch.linalg.vector_norm(
-            place(self._state, self._target) - _tool(self._state), dim=1
-        )
-        dropped = (lost > 0.07) & self._moves.carries[self.move]
+    def _restart(self) -> None:
+        """Go back to the first move where an episode begins or the object was dropped."""
+        away = place(self._state, self._target) - _tool(self._state)
+        dropped = (torch.linalg.vector_norm(away, dim=1) > 0.07) & self._moves.carries[self.move]
         begins = (self._state.time.flatten() == 0.0) | dropped
         self.move.masked_fill_(begins, 0)
         self._since.masked_fill_(begins, 0)
@@ -119,20 +109,22 @@ class Scripted:
         self._along.copy_(torch.where(fresh[:, None], choice, self._along))
 
     def _error(self) -> Tensor:
-        """Vector from what is steered to where it should be (worlds, 3)."""
+        """Vector from the steered body to its goal (worlds, 3)."""
         bodies = self._moves.steer[self.move]
         tool = _tool(self._state)
-        at = torch.where((bodies == _TOOL_IS_STEERED)[:, None], tool, _take(self._state, bodies))
+        at = torch.where(
+            (bodies == _TOOL_IS_STEERED)[:, None], tool, _place_of(self._state, bodies)
+        )
         over = self._moves.over[self.move]
         stays = (over == _TOOL_IS_STEERED)[:, None]
-        base = torch.where(stays, at * _constant(_FLAT, at), _take(self._state, over))
+        base = torch.where(stays, at * _constant(_FLAT, at), _place_of(self._state, over))
         above = self._moves.above[self.move]
         goal = base + above.nan_to_num()[:, None] * _constant(_UP, at)
         goal = torch.where((above.isnan())[:, None], at, goal)
         return goal - at
 
     def _turn(self) -> Tensor:
-        """Angular velocity that points the hand down and its fingers along their direction."""
+        """Angular velocity that turns the hand down and to the closing direction (worlds, 3)."""
         frame = self._state.xmat[:, HAND_BODY]
         up = torch.zeros_like(frame[:, :, 2])
         up[:, 2] = 1.0
@@ -141,7 +133,7 @@ class Scripted:
         sine = sideways[:, 0] * self._along[:, 1] - sideways[:, 1] * self._along[:, 0]
         cosine = (sideways * self._along).sum(dim=1)
         yaw = torch.atan2(sine, cosine)
-        # Either way round the grasp is the same, so the shorter turn is taken.
+        # Half a turn gives the same grasp, so take the shorter rotation.
         yaw = torch.remainder(yaw + math.pi / 2, math.pi) - math.pi / 2
         turn = 3.0 * tilt
         turn[:, 2] = 2.0 * yaw
@@ -149,7 +141,7 @@ class Scripted:
 
 
 class _Table:
-    """The moves of a script as tensors, to be looked up by each world's own move."""
+    """The moves of a script as tensors, indexed by each world's current move."""
 
     def __init__(self, script: tuple[Move, ...], like: Tensor):
         def column(values: list[float]) -> Tensor:
@@ -166,28 +158,28 @@ class _Table:
         self.near = column([move.near for move in script])
         self.steps = whole([move.steps for move in script])
         self.patience = whole([move.patience for move in script])
-        # After the first grip closes, and as long as the fingers stay shut, something is carried.
+        # A body is carried from the move after the grip closes until the fingers open.
         shut = [move.grip == SHUT for move in script]
         self.carries = whole([a and b for a, b in zip([False, *shut[:-1]], shut, strict=True)])
 
 
 def _constant(values: tuple[float, ...], like: Tensor) -> Tensor:
-    return _on_device(values, like.device, like.dtype)
+    return _cached_constant(values, like.device, like.dtype)
 
 
 @cache
-def _on_device(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Numbers that are sent to the device once: sending them makes the host wait."""
+def _cached_constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """A constant, copied to the device once, because copying waits for the device."""
     return torch.tensor(values, device=device, dtype=dtype)
 
 
-def _limited(vector: Tensor, longest: float) -> Tensor:
+def _clip_length(vector: Tensor, max_length: float) -> Tensor:
     length = torch.linalg.vector_norm(vector, dim=1, keepdim=True)
-    return vector * (longest / length.clamp(min=longest))
+    return vector * (max_length / length.clamp(min=max_length))
 
 
-def _take(state: State, bodies: Tensor) -> Tensor:
-    """Positions of each world's own body (worlds, 3)."""
+def _place_of(state: State, bodies: Tensor) -> Tensor:
+    """Positions of one body per world (worlds, 3)."""
     return state.xpos[torch.arange(len(bodies), device=bodies.device), bodies.clamp(min=0)]
 
 
@@ -204,15 +196,15 @@ def _joint_speeds(state: State, twist: Tensor) -> Tensor:
     jacobian = torch.cat([torch.linalg.cross(axes, arms), axes], dim=2).transpose(1, 2)
     square = jacobian @ jacobian.transpose(1, 2)
     square = square + 1e-3 * torch.eye(6, dtype=square.dtype, device=square.device)
-    # Never singular, so not looked at: looking would make the host wait.
+    # Never singular; checking would wait for the device.
     solved = torch.linalg.solve_ex(square, twist[..., None])[0]
     return (jacobian.transpose(1, 2) @ solved)[..., 0]
 
 
 def _closing_direction(state: State, body: int) -> Tensor:
-    """Unit vector in the plane along which the fingers should close on a body (worlds, 2).
+    """Horizontal unit vector along which the fingers close on a body (worlds, 2).
 
-    The banana is taken across its middle, a block by the pair of faces with more room beside it.
+    A banana is grasped across its middle, a block by the pair of faces with more free space.
     """
     frame = state.xmat[:, body]
     flat = frame[:, :2, :2].transpose(1, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stack: the Jaco arm is to put the red block on the blue one and let go."""
+"""Stack: put the red block on the blue one with the Jaco arm and let go."""
 
 from functools import partial
 
@@ -7,53 +7,61 @@ import torch
 from torch import Tensor
 
 from pureward.envs.sim.engine import State
-from pureward.envs.tasks.jaco.layout import BLUE, FINGERTIPS, RED, fingers, from_pinch, place
 from pureward.envs.tasks.jaco.objects import BLOCK, DISTRACTORS
-from pureward.envs.tasks.jaco.observation import OBSERVED, observe
-from pureward.envs.tasks.jaco.placement import random_tray
 from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
+from pureward.envs.tasks.jaco.state import (
+    BLUE,
+    FINGERTIPS,
+    OBSERVED,
+    RED,
+    fingers,
+    from_pinch,
+    observe,
+    place,
+    random_tray,
+)
 from pureward.envs.tasks.scripted import SHUT, WIDE, Move, Scripted, pick
-from pureward.envs.tasks.shaping import gaussian, linear
+from pureward.envs.tasks.suite import gaussian, linear
 from pureward.envs.tasks.task import Task
 
-ASIDE = 0.025  # metres that red's centre may be off blue's: half a block
-LEVEL = 0.006  # metres that its height may be off a block's
-AWAY = 0.08  # metres from the hand to the red block
-OPEN = 0.85  # radians of the fingers: their tips are 8 cm apart
+ASIDE = 0.025  # metres, horizontal tolerance of red's centre: half a block
+LEVEL = 0.006  # metres, vertical tolerance
+AWAY = 0.08  # metres from the hand to the red block, at least
+OPEN = 0.85  # radians of the fingers, at most: their tips are 8 cm apart
 
-_NEAR = 0.30  # metres from the hand at which the reward for reaching is nearly gone
-_FAR = 0.20  # metres from its goal at which the reward for placing is nearly gone
+_NEAR = 0.30  # metres from the hand at which the reward for reaching is 0.1
+_FAR = 0.20  # metres from its goal at which the reward for placing is 0.1
 _FIRM = 3.0  # newtons on the fingertips that count as a grasp
 
-# What each stage is worth; they add up to one.
+# Rewards of the stages; they add up to one.
 _REACH, _GRASP, _LIFT, _PLACE, _RELEASE = 0.15, 0.10, 0.15, 0.30, 0.30
 
 
 def from_goal(state: State) -> Tensor:
-    """Vector from the place on top of blue to red's centre (worlds, 3)."""
+    """Return the vector from the goal on top of blue to red's centre (worlds, 3)."""
     away = place(state, RED) - place(state, BLUE)
     away[:, 2] -= BLOCK
     return away
 
 
 def grasp(state: State) -> Tensor:
-    """In [0, 1): how firmly the thumb and a finger opposite press on something."""
+    """Return in [0, 1) how firmly the thumb and an opposite finger press."""
     thumb, left, right = state.sensordata[:, FINGERTIPS].unbind(dim=1)
     return torch.tanh(torch.minimum(thumb, torch.maximum(left, right)) / _FIRM)
 
 
 def released(state: State) -> Tensor:
-    """In [0, 1]: how far open and away from the red block the hand is."""
+    """Return in [0, 1] how open the hand is and how far from the red block."""
     open_ = linear(fingers(state).amax(dim=1) - OPEN, margin=0.4)
     away = linear(AWAY - from_pinch(state, RED), margin=AWAY)
     return (open_ + away) / 2
 
 
 def reward(state: State) -> Tensor:
-    """Reach, grasp, lift, place, release: each stage adds its worth, smoothly.
+    """Return the sum of five stages: reach, grasp, lift, place, release.
 
-    A block that stands on the other keeps what reaching and grasping were worth, so that letting
-    go of it costs nothing.
+    A block on top of the other keeps the reward of reaching and grasping, so that releasing it
+    costs nothing.
     """
     distance = torch.linalg.vector_norm(from_goal(state), dim=1)
     stands = gaussian(distance, margin=0.03)
@@ -71,14 +79,14 @@ def reward(state: State) -> Tensor:
 
 
 def success(state: State) -> Tensor:
-    """Red rests on blue, and the hand is open and away."""
+    """Return whether red is on blue, and the hand is open and away."""
     aside = torch.linalg.vector_norm(from_goal(state)[:, :2], dim=1)
     level = from_goal(state)[:, 2].abs()
     open_ = fingers(state).amax(dim=1) <= OPEN
     return (aside <= ASIDE) & (level <= LEVEL) & open_ & (from_pinch(state, RED) >= AWAY)
 
 
-_CARRY = BLOCK + 0.05  # metres over blue's centre on the way there
+_CARRY = BLOCK + 0.05  # metres above blue's centre while carrying
 _MOVES = (
     *pick(RED),
     Move(above=0.16, grip=SHUT, near=0.03),

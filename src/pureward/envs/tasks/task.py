@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task: a model, and what is drawn, seen, rewarded and called success in it."""
+"""A task: a model and functions for first states, observations, rewards and success."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,17 +12,17 @@ from pureward.envs.sim.engine import Limits, State
 from pureward.errors import InputError
 from pureward.types import Script
 
-#: Draws the state fields that a new episode of every world starts from.
+#: Draws the state fields that episodes start from: (worlds, generator) → {field: (worlds, …)}.
 Reset = Callable[[int, torch.Generator], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A row of the task table. The functions are tensor arithmetic, written once for any engine."""
+    """A row of `TASKS`. Its functions work on the tensors of any engine."""
 
     name: str
     summary: str
-    """One line for people: what has to be done."""
+    """One line: what has to be done."""
     build: Callable[[], mujoco.MjModel]
     """Compiles the model that both engines simulate."""
     substeps: int
@@ -33,7 +33,7 @@ class Task:
     """Model cameras whose images are stacked as channels, in this order."""
     limits: Limits
     reset: Callable[[mujoco.MjModel, torch.device], Reset]
-    """Makes the function that draws first states of the model on a device."""
+    """Returns the function that draws first states of the model on a device."""
     observe: Callable[[State], Tensor]
     """Low-dimensional state (worlds, size)."""
     reward: Callable[[State], Tensor]
@@ -43,18 +43,18 @@ class Task:
     hold: int = 1
     """Consecutive control steps for which `success` must be true for the task to be solved."""
     script: Callable[[State], Script] | None = None
-    """Makes a hand-written policy that acts in the worlds of a live state."""
+    """Returns a hand-written policy for the worlds of a live state."""
     observed: Mapping[str, int] = field(default_factory=dict)
-    """What `observe` gives, in order: name and how many numbers. Empty where it is not told."""
+    """Names and sizes of what `observe` returns, in order; may be empty."""
     variants: Mapping[str, Callable[[], mujoco.MjModel]] = field(default_factory=dict)
-    """Models with other things in sight that are not the task's, by the name of the shape."""
+    """Models with other distractors, by the name of their shape."""
 
     def model(self, distractors: str | None = None) -> mujoco.MjModel:
-        """Compile the task's own model, or the variant with those distractors."""
+        """Compile the default model, or the variant with those distractors."""
         return self.variant(distractors)()
 
     def variant(self, distractors: str | None) -> Callable[[], mujoco.MjModel]:
-        """What compiles the model with those distractors, or a sentence that it has none."""
+        """Return the function that compiles the model with those distractors."""
         if distractors is None:
             return self.build
         if not self.variants:
@@ -69,5 +69,5 @@ class Task:
         return self.variants[distractors]
 
     def control_step(self, model: mujoco.MjModel) -> float:
-        """Seconds of one control step."""
+        """Return the seconds of one control step."""
         return self.substeps * float(model.opt.timestep)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table-top scene of lifting and stacking: a Jaco arm, a tray, three blocks and a banana."""
+"""The scene of `lift` and `stack`: a Jaco arm, a tray, three blocks and a banana."""

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Kinova Jaco arm with its three-finger hand: meshes to look at, capsules to touch with."""
+"""The Kinova Jaco arm with its three-finger hand: meshes are drawn, capsules collide."""
 
 import math
 
 import mujoco
 
-from pureward.envs.tasks.jaco.touching import HAND, LOWER_ARM, UNDRAWN, UPPER_ARM, ghost, solid
+from pureward.envs.tasks.jaco.contacts import HAND, LOWER_ARM, UNDRAWN, UPPER_ARM, VISUAL, solid
 from pureward.envs.tasks.suite import read_spec
 
 JOINTS = 6
 FINGERS = 3
 
-#: Fastest joint velocities in radians a second, which actions of ±1 stand for.
+#: Joint velocities in radians per second at actions of ±1.
 LARGE_JOINT_SPEED = math.radians(36.0)
 SMALL_JOINT_SPEED = math.radians(48.0)
 FINGER_SPEED = 1.2
@@ -21,12 +21,12 @@ HOME = (2.99, 3.71, 1.35, -0.24, 0.92, 0.0, 0.4, 0.4, 0.4)
 
 _LARGE_JOINTS = ("arm/joint_1", "arm/joint_2", "arm/joint_3")
 
-# Torque limits in newton metres; the arm's are the maker's, a finger's gives 20 to 25 N at its tip.
+# Torque limits in newton metres: the manufacturer's for the arm; a fingertip presses 20 to 25 N.
 _LARGE_JOINT_TORQUE = 30.5
 _SMALL_JOINT_TORQUE = 6.8
 _FINGER_TORQUE = 1.5
 
-# Body, radius, the two ends of the axis, what it is. Fitted to the meshes by eye and ruler.
+# Body, radius, both ends of the axis, kind; fitted to the meshes by hand.
 _CAPSULES = (
     ("arm/b_base", 0.041, (0.0, 0.0, 0.041), (0.0, 0.0, 0.275), UPPER_ARM),
     ("arm/b_2", 0.037, (0.0, 0.0, -0.02), (0.0, -0.41, -0.02), UPPER_ARM),
@@ -46,22 +46,22 @@ _CAPSULES = (
 
 
 def add_arm(scene: mujoco.MjSpec, position: tuple[float, float, float]) -> None:
-    """Add arm and hand from dm_control's files, with our colliders, motors and sensors."""
+    """Add arm and hand from dm_control's files, with our colliders, actuators and sensors."""
     arm, hand = (read_spec(f"third_party/kinova/jaco_{part}.xml") for part in ("arm", "hand"))
     scene.attach(arm, frame=scene.worldbody.add_frame(pos=position), prefix="arm/")
     scene.attach(hand, site=scene.site("arm/wristsite"), prefix="hand/")
-    _collide_as_capsules(scene)
-    _drive_by_velocity(scene)
-    _sense(scene)
+    _add_capsules(scene)
+    _add_actuators(scene)
+    _add_sensors(scene)
 
 
-def _collide_as_capsules(scene: mujoco.MjSpec) -> None:
+def _add_capsules(scene: mujoco.MjSpec) -> None:
     for geom in scene.geoms:
-        for name, value in ghost().items():
+        for name, value in VISUAL.items():
             setattr(geom, name, value)
     for body, radius, start, end, kind in _CAPSULES:
         scene.body(body).add_geom(
-            scene.default,  # not the fingers' own, which are meshes
+            scene.default,  # the fingers' own defaults are meshes
             type=mujoco.mjtGeom.mjGEOM_CAPSULE,
             size=[radius, 0.0, 0.0],
             fromto=[*start, *end],
@@ -70,23 +70,21 @@ def _collide_as_capsules(scene: mujoco.MjSpec) -> None:
             **solid(kind),
         )
     for exclusion in list(scene.excludes):
-        scene.delete(exclusion)  # their pairs are parent and child, or never tested
+        scene.delete(exclusion)  # these pairs are parent and child, or never tested
 
 
-def _drive_by_velocity(scene: mujoco.MjSpec) -> None:
-    """Velocity servos; the arm bears its own weight, as the real one does by its gears."""
+def _add_actuators(scene: mujoco.MjSpec) -> None:
+    """Velocity servos; gravity is compensated, as the real arm's gears hold its weight."""
     for body in scene.bodies[1:]:
         body.gravcomp = 1.0
     for joint in scene.joints:
-        joint.frictionloss = 0.0  # a constraint a joint, for what the servo's damping does too
-        finger, large = joint.name.startswith("hand/"), joint.name in _LARGE_JOINTS
-        if finger:
+        joint.frictionloss = 0.0  # saves a constraint per joint; the servo damps too
+        if joint.name.startswith("hand/"):
             joint.damping[:] = 0.05
-            # The thumb stands against two fingers. Were it no stronger than one, they would push
-            # it aside and squeeze out whatever is held.
+            # Two fingers oppose the thumb; with the strength of one they would push it away.
             strength = 2.0 if joint.name == "hand/finger_1" else 1.0
             gain, speed, torque = 2.0 * strength, FINGER_SPEED, _FINGER_TORQUE * strength
-        elif large:
+        elif joint.name in _LARGE_JOINTS:
             gain, speed, torque = 500.0, LARGE_JOINT_SPEED, _LARGE_JOINT_TORQUE
         else:
             gain, speed, torque = 500.0, SMALL_JOINT_SPEED, _SMALL_JOINT_TORQUE
@@ -102,8 +100,8 @@ def _drive_by_velocity(scene: mujoco.MjSpec) -> None:
         motor.set_to_velocity(kv=gain)
 
 
-def _sense(scene: mujoco.MjSpec) -> None:
-    """Force and torque under the base and at the wrist, the load on each fingertip."""
+def _add_sensors(scene: mujoco.MjSpec) -> None:
+    """Force and torque under the base and at the wrist, touch at each fingertip."""
     scene.body("arm/b_base").add_site(scene.default, name="arm/base", group=UNDRAWN)
     for site in ("arm/base", "arm/wristsite"):
         for kind in (mujoco.mjtSensor.mjSENS_FORCE, mujoco.mjtSensor.mjSENS_TORQUE):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in the tray: coloured blocks and a cyan banana of our own geometry."""
+"""The objects in the tray: coloured blocks and a cyan banana."""
 
 import math
 from itertools import pairwise
@@ -7,10 +7,10 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 
-from pureward.envs.tasks.jaco.touching import OBJECT, UNDRAWN, ghost, solid
+from pureward.envs.tasks.jaco.contacts import OBJECT, UNDRAWN, VISUAL, solid
 
 BLOCK = 0.05  # metres, the edge of a block
-#: Edges in metres of the blocks that are not the task's, by the name of the variant.
+#: Edges in metres of the blocks that the task does not use, by the name of the variant.
 DISTRACTORS = {"cube": (BLOCK, BLOCK, BLOCK), "cuboid": (0.04, 0.04, 0.08)}
 
 BANANA_RADIUS = 0.017  # metres, at its thickest
@@ -20,9 +20,9 @@ _BANANA_PARTS = 3
 
 _BLOCK_MASS = 0.1  # kilograms
 _BANANA_MASS = 0.1
-# Metres that their weight presses them into the floor. They start there, so that the first step
-# finds the same contacts in single and in double precision.
-_SUNK = 4e-6
+# Metres that objects sink into the floor by their weight. They start there, so that the first
+# step has the same contacts in single and in double precision.
+_SINK_DEPTH = 4e-6
 
 _COLOURS = {
     "red": (0.85, 0.1, 0.1, 1.0),
@@ -32,23 +32,23 @@ _COLOURS = {
 }
 OBJECTS = tuple(_COLOURS)
 
-# Nothing here is closer than this to another at the start of an episode: half the diagonal of a
-# block, half the length of the banana, in metres.
-REACH_OF = {"red": 0.038, "blue": 0.038, "green": 0.038, "banana": 0.08}
+#: Metres: half the diagonal of a block, half the length of the banana. At the start of an episode
+#: circles of these radii do not overlap.
+OBJECT_RADII = {"red": 0.038, "blue": 0.038, "green": 0.038, "banana": 0.08}
 
 
 def add_objects(scene: mujoco.MjSpec, own: tuple[str, ...], distractors: str) -> None:
-    """Add every object as a free body that stands on the floor, in the order of `OBJECTS`.
+    """Add every object as a free body on the floor, in the order of `OBJECTS`.
 
     Args:
-        scene: where to add them.
-        own: the objects that are the task's own and keep their shape.
+        scene: the model to extend.
+        own: names of the objects that the task uses; they keep their shape.
         distractors: the shape of the other blocks, a name in `DISTRACTORS`.
     """
     for name in OBJECTS:
         edges = DISTRACTORS["cube" if name in own else distractors]
         height = BANANA_RADIUS if name == "banana" else edges[2] / 2
-        body = scene.worldbody.add_body(name=name, pos=[0.0, 0.0, height - _SUNK])
+        body = scene.worldbody.add_body(name=name, pos=[0.0, 0.0, height - _SINK_DEPTH])
         body.add_freejoint(name=name)
         if name == "banana":
             _add_banana(scene, body)
@@ -64,7 +64,7 @@ def add_objects(scene: mujoco.MjSpec, own: tuple[str, ...], distractors: str) ->
 
 
 def _add_banana(scene: mujoco.MjSpec, body: mujoco.MjsBody) -> None:
-    """Capsules along an arc, drawn as one tapered mesh; the body's origin is mid-arc."""
+    """Capsules along an arc, drawn as one tapered mesh; the origin is the middle of the arc."""
     knots = _arc(np.linspace(-1.0, 1.0, _BANANA_PARTS + 1) * 0.86)
     for part, (start, end) in enumerate(pairwise(knots)):
         body.add_geom(
@@ -84,19 +84,19 @@ def _add_banana(scene: mujoco.MjSpec, body: mujoco.MjsBody) -> None:
         meshname="banana",
         mass=0.0,
         rgba=_COLOURS["banana"],
-        **ghost(),
+        **VISUAL,
     )
 
 
 def _arc(place: np.ndarray) -> np.ndarray:
-    """Points of the banana's axis at places in [−1, 1] along it, in the plane of the tray."""
+    """Points (n, 3) of the banana's axis at positions in [−1, 1] along it."""
     angle = place * _BANANA_ANGLE
     zero = np.zeros_like(angle)
     return _BANANA_BEND * np.stack([np.sin(angle), 1.0 - np.cos(angle), zero], axis=-1)
 
 
 def _banana_mesh(rings: int = 13, sides: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and triangles of a tube along the arc, round in the middle and thin at the ends."""
+    """Vertices and triangles of a tube along the arc that tapers towards its ends."""
     place = np.sin(np.linspace(-0.5, 0.5, rings) * math.pi)  # rings are denser towards the ends
     angle = place * _BANANA_ANGLE
     radius = BANANA_RADIUS * np.sqrt(np.clip(1.0 - 0.94 * place**4, 0.0, 1.0))
@@ -114,6 +114,6 @@ def _banana_mesh(rings: int = 13, sides: int = 10) -> tuple[np.ndarray, np.ndarr
     first, last = len(vertices) - 2, len(vertices) - 1
     for side in range(sides):
         following = (side + 1) % sides
-        faces.append((first, side, following))
-        faces.append((last, (rings - 1) * sides + following, (rings - 1) * sides + side))
+        end = (rings - 1) * sides
+        faces += [(first, side, following), (last, end + following, end + side)]
     return vertices, np.array(faces)

@@ -8,20 +8,20 @@ import numpy as np
 
 from pureward.envs.sim.engine import Limits
 from pureward.envs.tasks.jaco.arm import add_arm
+from pureward.envs.tasks.jaco.contacts import TABLE, VISUAL, WALL, solid
 from pureward.envs.tasks.jaco.objects import add_objects
-from pureward.envs.tasks.jaco.touching import TABLE, WALL, ghost, solid
 
 TRAY = (0.15, 0.18)  # metres, half the tray's floor along x and y
 CAMERAS = ("front_left", "front_right")
 
-#: Twenty contacts are usual, 28 with 112 constraints the most that was seen in any world. Most
-#: worlds need two iterations of Newton's method, one in a hundred more than ten.
+#: A world typically has 20 contacts; the maximum measured is 28, with 112 constraints. Most worlds
+#: need two Newton iterations, one in a hundred more than ten.
 LIMITS = Limits(contacts=40, constraints=192, iterations=12, line_search=8)
 
-_BASE = -0.42  # metres: the arm stands behind the tray, whose middle is the origin
+_BASE = -0.42  # metres along x; the middle of the tray is the origin
 _WALL_HEIGHT = 0.045
 _WALL_LEAN = math.radians(30.0)  # outwards from the vertical
-_WALL_THICKNESS = 0.016  # more than anything moves in a step
+_WALL_THICKNESS = 0.016  # metres; more than anything moves in a step
 _TRAY_COLOUR, _WALL_COLOUR = (0.93, 0.9, 0.82, 1.0), (0.75, 0.68, 0.55, 1.0)
 
 _CAMERA = (0.42, 0.38, 0.46)  # metres; the other one is its mirror image
@@ -35,13 +35,13 @@ def build_scene(own: tuple[str, ...], distractors: str) -> mujoco.MjModel:
     """Compile the scene.
 
     Args:
-        own: the objects that are the task's own and keep their shape.
+        own: names of the objects that the task uses; they keep their shape.
         distractors: the shape of the other blocks, "cube" or "cuboid".
     """
     scene = mujoco.MjSpec()
     scene.modelname = "jaco"
     _set_options(scene)
-    add_arm(scene, (_BASE, 0.0, 0.0))  # first: it takes all there is so far for its own
+    add_arm(scene, (_BASE, 0.0, 0.0))  # first: it changes all geoms, bodies and joints that exist
     add_objects(scene, own, distractors)
     _add_table(scene)
     for side in _SIDES:
@@ -55,39 +55,32 @@ def _set_options(scene: mujoco.MjSpec) -> None:
     option.timestep = 0.01
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the servos are stiff
     option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
-    option.jacobian = mujoco.mjtJacobian.mjJAC_DENSE  # 33 joints: just above Warp's own switch
-    # Boxes by their own collider, which finds all corners of a stack; nothing here has dry
-    # friction in its joints or is tied to something else.
+    option.jacobian = mujoco.mjtJacobian.mjJAC_DENSE  # Warp's default is sparse above 32
+    # Without native CCD, boxes have their own collider, which finds all corners of a stack. The
+    # scene has no friction loss and no equality constraints.
     unused = mujoco.mjtDisableBit
     for flag in (unused.mjDSBL_NATIVECCD, unused.mjDSBL_FRICTIONLOSS, unused.mjDSBL_EQUALITY):
         option.disableflags |= flag.value
     scene.compiler.degree = False
-    # Hand and wrist, tip and finger become one body each: a shorter chain is faster.
+    # Merges hand and wrist, and fingertip and finger: a shorter chain is faster.
     scene.compiler.fusestatic = True
 
 
 def _add_table(scene: mujoco.MjSpec) -> None:
-    """The table is a plane, and the tray's floor lies in it, so that nothing has an edge there."""
+    """The table is a plane; the tray's floor is only drawn, so that it has no edges."""
     world = scene.worldbody
-    plane = mujoco.mjtGeom.mjGEOM_PLANE
+    plane, box = mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_BOX
     world.add_geom(
         name="table", type=plane, size=[1.0, 1.0, 0.1], rgba=[0.42, 0.47, 0.5, 1.0], **solid(TABLE)
     )
-    world.add_geom(
-        name="tray",
-        type=mujoco.mjtGeom.mjGEOM_BOX,
-        pos=[0.0, 0.0, 0.0],
-        size=[*TRAY, 0.0005],
-        rgba=_TRAY_COLOUR,
-        **ghost(),
-    )
+    world.add_geom(name="tray", type=box, size=[*TRAY, 0.0005], rgba=_TRAY_COLOUR, **VISUAL)
 
 
 def _add_wall(scene: mujoco.MjSpec, x: int, y: int) -> None:
     """One side of the tray, leaning outwards from the edge of its floor."""
     away, along = (TRAY[0], TRAY[1]) if x else (TRAY[1], TRAY[0])
     up, half = _WALL_HEIGHT / math.cos(_WALL_LEAN) / 2, along + _WALL_HEIGHT / 2
-    # Turned about that edge from lying flat.
+    # Rotated about that edge from lying flat.
     turn = (math.pi / 2 - _WALL_LEAN) / 2
     edge = scene.worldbody.add_frame(
         pos=[x * away, y * away, 0.0],
@@ -104,7 +97,7 @@ def _add_wall(scene: mujoco.MjSpec, x: int, y: int) -> None:
 
 
 def _add_cameras(scene: mujoco.MjSpec) -> None:
-    """Two eyes before the tray, looking back at it and at the hand above it."""
+    """Two cameras in front of the tray, a light and the sky."""
     for name, side in zip(CAMERAS, (1.0, -1.0), strict=True):
         position = np.array([_CAMERA[0], side * _CAMERA[1], _CAMERA[2]])
         ahead = np.array(_LOOKED_AT) - position
