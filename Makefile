@@ -39,11 +39,11 @@ bench: $(READY_TEST)
 	$(BIN)/python benchmarks/replay.py
 
 stress: $(READY_TEST)
-	$(BIN)/python benchmarks/kill_stress.py
-	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/stress/kill_stress.py
+	$(BIN)/python benchmarks/stress/fuzz.py
 
 short-stress: $(READY_TEST)
-	$(BIN)/python benchmarks/kill_stress.py --kills 10
+	$(BIN)/python benchmarks/stress/kill_stress.py --kills 10
 
 clean:
 	rm -rf $(VENV) demo site

@@ -20,8 +20,8 @@ WRITE = os.O_WRONLY | os.O_CREAT
 
 @pytest.fixture(scope="module")
 def parts():
-    benchmarks = str(Path(__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, benchmarks)
+    tools = str(Path(__file__).parents[1] / "benchmarks/stress")
+    sys.path.insert(0, tools)
     import fuzz
     import fuzz_hdf5
     import fuzz_mutations
@@ -29,7 +29,7 @@ def parts():
     import kill_hook
     import kill_stress
 
-    sys.path.remove(benchmarks)
+    sys.path.remove(tools)
     yield {
         "fuzz": fuzz,
         "hdf5": fuzz_hdf5,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kills training runs at every write and at random moments, and checks that nothing is lost.
 
-    python benchmarks/kill_stress.py --kills 10
-    python benchmarks/kill_stress.py --kills 200 --out results/stress/kills.json
+    python benchmarks/stress/kill_stress.py --kills 10
+    python benchmarks/stress/kill_stress.py --kills 200 --out results/stress/kills.json
 
 One run is left alone. Python's audit events count its writes: every file of the run directory
 that is opened for writing, renamed, truncated or deleted, and every folder made or deleted. Other
@@ -265,7 +265,7 @@ def main(args: Args) -> None:
         stress.bar.close()
     kinds = Counter(name for name, changed, _ in stress.events if changed)
     figures = {
-        **made_with(f"python benchmarks/kill_stress.py --kills {args.kills} --seed {args.seed}"),
+        **made_with(f"python benchmarks/stress/kill_stress.py --kills {args.kills} --seed {args.seed}"),
         "kills": stress.bar.n,
         **stress.done,
         "checkpoint interval, steps": INTERVAL,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damages files of every kind that pureward reads, and reads them.
 
-    python benchmarks/fuzz.py --files 2000 --out results/stress/fuzz.json
-    python benchmarks/fuzz.py --only "reward.json:17"
+    python benchmarks/stress/fuzz.py --files 2000 --out results/stress/fuzz.json
+    python benchmarks/stress/fuzz.py --only "reward.json:17"
 
 Each file is a real one with damage drawn from the seed, its kind and its number. It must be
 accepted or refused with an error that the command line tells in a sentence. Defects are any other
@@ -274,7 +274,7 @@ def main(args: Args) -> None:
     print(f"{len(found)} files, {len(defects)} defects")
     told = [f"{d['kind']}:{d['number']}  {d['outcome']}  [{d['damage']}]" for d in defects]
     if args.out is not None:
-        command = f"python benchmarks/fuzz.py --files {args.files} --seed {args.seed}"
+        command = f"python benchmarks/stress/fuzz.py --files {args.files} --seed {args.seed}"
         outcomes = Counter(one["outcome"].partition(":")[0] for one in found)
         minutes = round((time.monotonic() - began) / 60, 1)
         figures = {**made_with(command), "minutes": minutes, "outcomes": dict(outcomes)}
