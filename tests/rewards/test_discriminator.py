@@ -131,7 +131,7 @@ def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
         with pytest.raises(InputError, match="known failures go with a risk that takes them"):
             Discriminator(config_of(small_network), risk=risk).update(frames, frames, *failures)
     made = Discriminator(config_of(small_network), risk=nnpnu)
-    with pytest.raises(InputError, match=r"positives \(3, 32, 32\) beside \(6, 32, 32\)"):
+    with pytest.raises(InputError, match=r"positives \(3, 32, 32\) and \(6, 32, 32\)"):
         made.update(frames, frames, torch.cat([frames, frames], dim=1))
 
 
@@ -301,7 +301,7 @@ def test_a_captured_update_refuses_another_batch_size(scenes):
     made = Discriminator(config, device="cuda", captured=True)
     frames = scenes(8, 0)[0].cuda()
     made.update(frames, frames)
-    with pytest.raises(InputError, match="a captured update takes what it began with"):
+    with pytest.raises(InputError, match="a captured update takes the shapes of the first"):
         made.update(frames[:4], frames)
 
 

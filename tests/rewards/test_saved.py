@@ -248,7 +248,7 @@ def test_every_part_must_be_the_network_of_the_specification(small_network):
     other = replace(small_network, dropout=0.25)
     spec = RewardSpec(reward="gated", network=small_network, members=2)
     good = [ResidualCNN(small_network) for _ in range(2)]
-    sentence = r"as its specification says, .*dropout=0.5, .*, got .*dropout=0.25, .*; build both"
+    sentence = r"match its specification, .*dropout=0.5, .*, got .*dropout=0.25, .*; build both"
     with pytest.raises(InputError, match=sentence):
         LearnedReward(spec, discriminator=ResidualCNN(other), members=good)
     with pytest.raises(InputError, match=sentence):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Annotated frames: what is accepted, and which episodes are held out."""
+"""Checks of annotated frames, and the split into training and held-out episodes."""
 
 import torch
 from torch import Tensor
@@ -8,22 +8,14 @@ from pureward.errors import InputError
 from pureward.rewards.network import FrameNetwork, check_stored
 from pureward.types import checked_tensor
 
-# Which episodes are held out depends on the data alone, so that a second fit agrees.
+# Fixed, so that a second fit on the same data holds out the same episodes.
 SPLIT_SEED = 0
-
-
-def checked_annotations(
-    network: FrameNetwork, frames: Tensor, rewards: Tensor, episodes: Tensor | None
-) -> Tensor:
-    """Refuse annotations no reward can be learned from; return the rewards in float32."""
-    check_shapes(network, frames, rewards, episodes)
-    return finite_rewards(rewards, episodes)
 
 
 def check_shapes(
     network: FrameNetwork, frames: Tensor, rewards: Tensor, episodes: Tensor | None = None
 ) -> None:
-    """Refuse annotations that are no tensors or do not belong together, reading no values."""
+    """Check types and shapes of annotations, without a host sync."""
     check_stored(frames)
     network.check_frames(frames)
     count = len(frames)
@@ -42,7 +34,7 @@ def check_shapes(
 
 
 def finite_rewards(rewards: Tensor, episodes: Tensor | None = None) -> Tensor:
-    """Return rewards in float32; refuse what is not finite there, for which the host must wait."""
+    """Return rewards in float32; raise `InputError` unless all are finite (a host sync)."""
     rounded = rewards.detach().to(torch.float32)
     finite = rounded.isfinite()
     if not finite.all():
@@ -56,22 +48,22 @@ def finite_rewards(rewards: Tensor, episodes: Tensor | None = None) -> Tensor:
 
 
 def split_by_episode(count: int, episodes: Tensor | None, share: float) -> tuple[Tensor, Tensor]:
-    """Return the rows to train on and those held out, no episode in both.
+    """Return the rows to train on and those held out, with no episode in both.
 
     Args:
         count: number of frames.
         episodes: (count,) episode of each frame; None holds nothing out.
         share: of the episodes to hold out, at least one unless it is 0.
     """
-    everything = torch.arange(count)
+    rows = torch.arange(count)
     if episodes is None or share == 0:
-        return everything, everything[:0]
-    names = episodes.cpu().unique()
-    if len(names) < 2:
+        return rows, rows[:0]
+    labels = episodes.cpu().unique()
+    if len(labels) < 2:
         raise InputError(
-            f"holding out an episode needs at least 2, got {len(names)}; pass held_out=0"
+            f"holding out an episode needs at least 2, got {len(labels)}; pass held_out=0"
         )
-    held = min(len(names) - 1, max(1, round(share * len(names))))
-    order = torch.randperm(len(names), generator=torch.Generator().manual_seed(SPLIT_SEED))
-    is_held = torch.isin(episodes.cpu(), names[order[:held]])
-    return everything[~is_held], everything[is_held]
+    held = min(len(labels) - 1, max(1, round(share * len(labels))))
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED))
+    is_held = torch.isin(episodes.cpu(), labels[order[:held]])
+    return rows[~is_held], rows[is_held]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the network on frames in the fastest arithmetic their device has.
+"""Run a network on frames in the fastest arithmetic of the device.
 
-float32 is the reference, and all that a CPU has. bfloat16 is torch's own convolutions on CUDA.
-"fused" is our kernels on CUDA (`kernels/rewards`), also in bfloat16. "auto" uses them after they
-agreed with float32 on this machine. docs/results.md says how far they differ.
+float32 is the reference, and the only one on a CPU. bfloat16 uses torch's convolutions on CUDA.
+"fused" is our CUDA kernels (`kernels/rewards`), also in bfloat16. "auto" uses them if they agree
+with float32 on this machine. docs/results.md says how far they differ.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Literal, cast, get_args
@@ -26,37 +27,23 @@ from pureward.rewards.view import View, viewed
 Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
 
 
-def logits(network: FrameNetwork, frames: Tensor, arithmetic: Arithmetic = "auto") -> Tensor:
-    """Return one float32 number per sample of uint8 frames, as the network scores them."""
-    return _logits(network, frames, network.config.view.scored, None, arithmetic)
-
-
-def random_logits(
+def logits(
     network: FrameNetwork,
     frames: Tensor,
-    generator: torch.Generator,
     arithmetic: Arithmetic = "auto",
+    generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Return one float32 number per sample of uint8 frames, seen as in training.
+    """Return one float32 number per sample, (batch,).
 
     Args:
-        network: in training mode it drops features, in evaluation mode not.
+        network: in training mode it drops features.
         frames: (batch, channels, height, width) uint8.
-        generator: of the random view and of dropout.
-        arithmetic: "auto" for the fastest that covers this network on this device.
+        arithmetic: "auto" for the fastest that supports this network on this device.
+        generator: for random views as in training, and for dropout; None scores the fixed view.
     """
-    return _logits(network, frames, network.config.view, generator, arithmetic)
-
-
-def _logits(
-    network: FrameNetwork,
-    frames: Tensor,
-    view: View,
-    generator: torch.Generator | None,
-    arithmetic: Arithmetic,
-) -> Tensor:
     check_stored(frames)
     network.check_frames(frames)
+    view = network.config.view if generator is not None else network.config.view.scored
     chosen = resolved(arithmetic, network.config, frames.device)
     if chosen == "fused":
         from pureward.kernels.rewards.path import distorted_output
@@ -68,8 +55,21 @@ def _logits(
     return network.read_out(features, generator)
 
 
+def in_batches(
+    score: Callable[[Tensor], Tensor], frames: Tensor, batch_size: int, device: torch.device
+) -> Tensor:
+    """Return `score` of all uint8 frames, computed batch by batch on the device."""
+    check_stored(frames)
+    if batch_size < 1:
+        raise InputError(f"batch_size must be at least 1, got {batch_size}; 1024 suits a GPU")
+    if frames.shape[0] == 0:
+        return torch.empty(0, device=device)
+    parts = [score(part.to(device, non_blocking=True)) for part in frames.split(batch_size)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
 def usable_device(device: torch.device | str) -> torch.device:
-    """Return the device, if this machine has it."""
+    """Return the device; raise `InputError` if it cannot compute here."""
     try:
         place = torch.device(device)
         torch.empty(0, device=place)
@@ -82,7 +82,7 @@ def usable_device(device: torch.device | str) -> torch.device:
 
 @lru_cache(maxsize=64)
 def resolved(arithmetic: Arithmetic, config: NetworkConfig, device: torch.device) -> Arithmetic:
-    """Return what "auto" means for a network on a device; refuse what cannot run there."""
+    """Return the arithmetic for a network on a device; raise `InputError` if it cannot run."""
     if arithmetic not in get_args(Arithmetic):
         raise InputError(f"unknown arithmetic {arithmetic!r}; choose from {get_args(Arithmetic)}")
     on_cuda = device.type == "cuda"

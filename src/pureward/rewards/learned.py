@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reward function: uint8 frames in, float32 rewards out, from live or loaded networks."""
+"""A reward function from uint8 frames to float32 rewards, of training or loaded networks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +10,11 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.rewards.arithmetic import Arithmetic, logits, random_logits, resolved
-from pureward.rewards.compose import (
-    ensemble_minimum,
-    gated_reward,
-    imitation_reward,
-)
+from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved
+from pureward.rewards.compose import ensemble_minimum, gated_reward, imitation_reward
 from pureward.rewards.network import FrameNetwork, NetworkConfig
-from pureward.rewards.scoring import in_batches
 
-# Rewards are float32: a larger bound is none.
+# Rewards are float32: a larger bound would be infinite.
 _LARGEST = torch.finfo(torch.float32).max
 
 LearnedKind = Literal["imitation", "regression", "gated"]
@@ -27,21 +22,20 @@ LearnedKind = Literal["imitation", "regression", "gated"]
 
 @dataclass(frozen=True, kw_only=True)
 class RewardSpec:
-    """What a learned reward is made of, apart from its weights."""
+    """Settings of a learned reward; with the weights, all that it consists of."""
 
     reward: LearnedKind
     """−log(1−D), r_φ or [D > ½]·r_φ."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Shape of every network in it, and of the frames it takes."""
     members: int = 0
-    """Reward models whose minimum is r_φ; 0 where there is none."""
+    """Reward models in the ensemble, whose minimum is r_φ; 0 without r_φ."""
     ceiling: float = 1.0
     """r_max of the imitation reward."""
     lowest: float = 0.0
-    """What a gate counts rewards from: the smaller of 0 and the lowest annotated reward."""
+    """Zero of a gated reward: the smaller of 0 and the lowest annotated reward."""
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not make a reward."""
         if self.reward not in ("imitation", "regression", "gated"):
             raise InputError(
                 f"unknown reward {self.reward!r}; choose imitation, regression or gated"
@@ -58,12 +52,12 @@ class RewardSpec:
 
     @property
     def has_discriminator(self) -> bool:
-        """Whether a discriminator is part of it."""
+        """Whether it has a discriminator."""
         return self.reward != "regression"
 
 
 class LearnedReward:
-    """A reward on the networks it is given, which may go on training elsewhere."""
+    """A reward function; its networks may continue to train."""
 
     def __init__(
         self,
@@ -74,14 +68,14 @@ class LearnedReward:
         batch_size: int = 1024,
         arithmetic: Arithmetic = "auto",
     ) -> None:
-        """Put the parts together.
+        """Check the networks against the specification.
 
         Args:
-            spec: what the parts are.
-            discriminator: `Discriminator.network`, where the specification has one.
-            members: `RewardModel.networks`, as many as the specification says.
-            batch_size: frames a pass; more are cut into passes.
-            arithmetic: "auto" for the fastest the device has.
+            spec: kind of the reward and its settings.
+            discriminator: `Discriminator.network`; None for a regression reward.
+            members: `RewardModel.networks`, `spec.members` of them.
+            batch_size: frames per forward pass.
+            arithmetic: "auto" for the fastest that the device supports.
         """
         if not isinstance(members, Iterable):
             raise InputError(
@@ -95,14 +89,14 @@ class LearnedReward:
                 f"{spec.members} reward models, got {int(discriminator is not None)} and "
                 f"{len(members)}; pass the networks the specification names"
             )
-        for part in members if discriminator is None else [discriminator, *members]:
-            _check_part(part, spec)
+        networks = members if discriminator is None else [discriminator, *members]
+        for network in networks:
+            _check_network(network, spec)
         self.spec = spec
         self.discriminator = discriminator
         self.members = members
         self.batch_size = batch_size
-        some = discriminator if discriminator is not None else self.members[0]
-        self.device = some.head.weight.device
+        self.device = networks[0].head.weight.device
         self.arithmetic: Arithmetic = resolved(arithmetic, spec.network, self.device)
 
     @property
@@ -112,23 +106,23 @@ class LearnedReward:
 
     @property
     def zero(self) -> float:
-        """What a reward of 0 stands for: a gate counts from the lowest annotated one below 0."""
+        """The annotated reward that a learned reward of 0 corresponds to."""
         return self.spec.lowest if self.spec.reward == "gated" else 0.0
 
     @torch.no_grad()
     def __call__(self, frames: Tensor) -> Tensor:
-        """Return the reward of each uint8 frame as float32, on the networks' device."""
+        """Return float32 rewards (batch,) of uint8 frames, on the networks' device."""
         return self.from_scores(self.scores(frames))
 
     @torch.no_grad()
     def scores(self, frames: Tensor) -> Tensor:
-        """Return all a reward is made of, (parts, batch): D's logit, then r_φ."""
+        """Return the networks' outputs, (parts, batch): D's logit, then r_φ."""
         rows = in_batches(self._scores, frames, self.batch_size, self.device)
         return rows.view(len(frames), self.parts).T
 
     @torch.no_grad()
     def from_scores(self, scores: Tensor) -> Tensor:
-        """Return the rewards that scores (parts, …) amount to."""
+        """Return the rewards (…) of scores (parts, …)."""
         if self.spec.reward == "regression":
             return scores[0]
         if self.spec.reward == "imitation":
@@ -137,11 +131,11 @@ class LearnedReward:
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
-        """Return the discriminator's logit of each frame.
+        """Return the discriminator's logits (batch,).
 
         Args:
             frames: (batch, channels, height, width) uint8.
-            as_trained: draws the random views of training; None looks as rewards are paid.
+            as_trained: generator of random views as in training; None for the view of rewards.
         """
         if self.discriminator is None:
             raise InputError(
@@ -152,7 +146,7 @@ class LearnedReward:
 
     @torch.no_grad()
     def predicted(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
-        """Return r_φ of each frame, before any gate; arguments as in `success_logits`."""
+        """Return r_φ (batch,) before the gate; arguments as in `success_logits`."""
         if not self.members:
             raise InputError(
                 "an imitation reward has no reward model; use a regression or gated one"
@@ -172,21 +166,17 @@ class LearnedReward:
     def _run(
         self, network: FrameNetwork, frames: Tensor, as_trained: torch.Generator | None = None
     ) -> Tensor:
-        network.eval()
-        if as_trained is None:
-            return logits(network, frames, self.arithmetic)
-        return random_logits(network, frames, as_trained, self.arithmetic)
+        return logits(network.eval(), frames, self.arithmetic, as_trained)
 
 
-def _check_part(part: FrameNetwork, spec: RewardSpec) -> None:
-    """Refuse what is no network of the specification: saved, it could not be loaded."""
-    if not isinstance(part, FrameNetwork):
+def _check_network(network: FrameNetwork, spec: RewardSpec) -> None:
+    if not isinstance(network, FrameNetwork):
         raise InputError(
-            f"a reward is made of networks, got {type(part).__name__}; "
+            f"a reward is made of networks, got {type(network).__name__}; "
             "pass Discriminator.network and RewardModel.networks"
         )
-    if part.config != spec.network:
+    if network.config != spec.network:  # saved, it could not be loaded
         raise InputError(
-            f"every network of a reward must be as its specification says, {spec.network}, got "
-            f"{part.config}; build both from one NetworkConfig"
+            f"the networks of a reward must match its specification, {spec.network}, got "
+            f"{network.config}; build both from one NetworkConfig"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam for the learned rewards, ready to be captured."""
+"""Adam for the networks of rewards, for use in CUDA graphs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,21 +15,21 @@ def adam(
     *,
     changing: bool = False,
 ) -> Optimizer:
-    """Adam with its state in place from the start, capturable on CUDA.
+    """Return Adam with its state allocated, capturable on CUDA.
 
     Args:
         parameters: to train.
         learning_rate: the step size.
-        device: theirs.
+        device: of the parameters.
         changing: whether `set_rate` will be called.
     """
     on_cuda = device.type == "cuda"
-    # A captured step reads a tensor anew each time it is replayed.
+    # A captured step reads the current value of a tensor at each replay.
     rate = torch.tensor(learning_rate, device=device) if changing and on_cuda else learning_rate
     optimizer = torch.optim.Adam(
         parameters, lr=rate, fused=on_cuda, capturable=on_cuda, foreach=not on_cuda
     )
-    # A step on zero gradients moves nothing but allocates the moments; then forget it.
+    # A step on zero gradients allocates the moments and changes no weight; then reset the count.
     for parameter in _parameters(optimizer):
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -49,7 +49,7 @@ def set_rate(optimizer: Optimizer, learning_rate: float) -> None:
 
 
 def trained_tensors(optimizer: Optimizer) -> list[Tensor]:
-    """Every tensor a step changes: parameters, moments, step counts."""
+    """Return every tensor that a step changes: parameters, moments, step counts."""
     moments = [v for state in optimizer.state.values() for v in state.values() if v is not None]
     return [*_parameters(optimizer), *moments]
 

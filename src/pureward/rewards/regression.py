@@ -2,7 +2,7 @@
 """r_φ, a reward regressed on annotated frames (Eq. 2), alone or as the minimum of an ensemble."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,46 +12,40 @@ from torch import Tensor
 
 from pureward.capture import CapturedCall
 from pureward.errors import InputError, check_seed
-from pureward.rewards.annotations import (
-    check_shapes,
-    checked_annotations,
-    finite_rewards,
-    split_by_episode,
-)
-from pureward.rewards.arithmetic import Arithmetic, logits, random_logits, resolved, usable_device
+from pureward.rewards.annotations import check_shapes, finite_rewards, split_by_episode
+from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved, usable_device
 from pureward.rewards.compose import ensemble_minimum
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.network import FrameNetwork, seeded_network
 from pureward.rewards.optimizer import adam, set_rate, trained_tensors
-from pureward.rewards.scoring import in_batches
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """One member's pass over the annotated frames."""
+    """One epoch of one member."""
 
     member: int
-    """Which network of the ensemble."""
+    """Index of the network in the ensemble."""
     epoch: int
-    """Passes done, from 1."""
+    """From 1."""
     fitting_error: float
-    """Mean squared error over the pass, on random views of the frames, weights changing."""
+    """Mean squared error of the training batches, on random views."""
     held_out_error: float | None
-    """Mean squared error after the pass on held-out episodes, frames as scored."""
+    """Mean squared error on held-out episodes after the epoch, without random views."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitReport:
-    """What a fit did; the gate's premise is that `train_error` is small."""
+    """Errors of a fit; the gate assumes that `train_error` is small."""
 
     passes: tuple[Pass, ...]
-    """Every pass of every member."""
+    """Every epoch of every member."""
     train_error: float
-    """Mean squared error of the ensemble's minimum on its training frames as scored."""
+    """Mean squared error of the ensemble's minimum on training frames, without random views."""
     held_out_error: float | None
-    """The same on held-out episodes; None where nothing was held out."""
+    """The same on held-out episodes; None without any."""
     kept_epochs: tuple[int, ...]
-    """For each member, the pass whose weights were kept."""
+    """The epoch of each member's final weights."""
 
 
 class RewardModel:
@@ -69,12 +63,11 @@ class RewardModel:
         """Build the networks of an ensemble.
 
         Args:
-            config: network, and in `model` how it is fitted.
-            members: networks, each with its own weights, optimiser and random generator; the
-                lowest prediction counts.
-            device: where they live.
-            seed: of the initial weights and of every later draw.
-            arithmetic: "auto" for the fastest the device has.
+            config: of the network, and in `model` of the fit.
+            members: ensemble size; the prediction is the minimum over members.
+            device: of the networks.
+            seed: of the initial weights, batches, random views and dropout.
+            arithmetic: "auto" for the fastest that the device supports.
         """
         check_seed(seed)
         if not 1 <= members <= 64:
@@ -84,18 +77,14 @@ class RewardModel:
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         seeds = [seed * members + member for member in range(members)]
         self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
+        rate, decay = self.config.learning_rate, self.config.decay
         self.optimizers = [
-            adam(
-                network.parameters(),
-                self.config.learning_rate,
-                self.device,
-                changing=self.config.decay,
-            )
+            adam(network.parameters(), rate, self.device, changing=decay)
             for network in self.networks
         ]
         self.generators = [torch.Generator(self.device).manual_seed(s) for s in seeds]
         self.lowest = torch.zeros((), device=self.device)
-        """The smaller of 0 and the lowest annotated reward seen; what a gate counts from."""
+        """The smaller of 0 and the lowest annotated reward so far; `RewardSpec.lowest`."""
 
     def fit(
         self,
@@ -105,16 +94,20 @@ class RewardModel:
         episodes: Tensor | None = None,
         progress: Callable[[Pass], None] | None = None,
     ) -> FitReport:
-        """Train every member on annotated frames (Eq. 2) and report the errors.
+        """Train every member on annotated frames (Eq. 2).
 
         Args:
             frames: (n, channels, height, width) uint8, on any device.
             rewards: (n,) finite.
-            episodes: (n,) whole numbers, the episode of each frame. Frames of one episode
-                are near copies, so only whole episodes are held out; without this nothing is.
-            progress: called after every pass.
+            episodes: (n,) integers, the episode of each frame. Frames of one episode are near
+                copies, so whole episodes are held out; None holds nothing out.
+            progress: called after every epoch.
+
+        Returns:
+            The errors of every epoch and of the result.
         """
-        rewards = checked_annotations(self.networks[0], frames, rewards, episodes)
+        check_shapes(self.networks[0], frames, rewards, episodes)
+        rewards = finite_rewards(rewards, episodes)
         self.lowest = torch.minimum(self.lowest, rewards.min().to(self.device))
         train, held_out = split_by_episode(len(frames), episodes, self.config.held_out)
         if self.config.patience is not None and len(held_out) == 0:
@@ -122,11 +115,10 @@ class RewardModel:
                 "patience needs held-out episodes, got none; pass episodes= and held_out > 0"
             )
         passes: list[Pass] = []
-        kept = []
-        for member in range(len(self.networks)):
-            kept.append(
-                self._fit_member(member, frames, rewards, train, held_out, passes, progress)
-            )
+        kept = [
+            self._fit_member(member, frames, rewards, train, held_out, passes, progress)
+            for member in range(len(self.networks))
+        ]
         return FitReport(
             passes=tuple(passes),
             train_error=self.error(frames, rewards, train),
@@ -135,12 +127,14 @@ class RewardModel:
         )
 
     def update(self, frames: Tensor, rewards: Tensor) -> dict[str, Tensor]:
-        """Take one step of every member on newly annotated frames; metrics are detached.
+        """Take one step of every member on newly annotated frames.
 
         Args:
             frames: (n, channels, height, width) uint8, on any device.
-            rewards: (n,) finite; rewards on a CUDA device are taken at their word, since looking
-                at them would make the host wait.
+            rewards: (n,) finite; not checked on CUDA, which would need a host sync.
+
+        Returns:
+            The mean squared error, detached.
         """
         check_shapes(self.networks[0], frames, rewards)
         if not rewards.is_cuda:
@@ -153,26 +147,24 @@ class RewardModel:
 
     def member_predictions(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
         """Return every member's prediction, (members, batch)."""
-        return torch.stack([self._predict(n, frames, batch_size) for n in self.networks])
+        return torch.stack([self._predict(each, frames, batch_size) for each in self.networks])
 
     def predict(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
         """Return the predicted reward (batch,), the minimum over the members."""
         return ensemble_minimum(self.member_predictions(frames, batch_size))
 
     def error(self, frames: Tensor, rewards: Tensor, rows: Tensor) -> float:
-        """Return the mean squared error of the prediction on some rows, frames as scored."""
-        return float(_squared_error(self.predict, frames, rewards, rows))
+        """Return the mean squared error of the prediction on some rows of the data."""
+        return _squared_error(self.predict, frames, rewards, rows)
 
     @torch.no_grad()
     def _predict(self, network: FrameNetwork, frames: Tensor, batch_size: int) -> Tensor:
-        network.eval()
-        score = partial(logits, network, arithmetic=self.arithmetic)
+        score = partial(logits, network.eval(), arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)
 
     def _step(self, member: int, frames: Tensor, rewards: Tensor) -> Tensor:
         network, optimizer = self.networks[member], self.optimizers[member]
-        network.train()
-        predicted = random_logits(network, frames, self.generators[member], self.arithmetic)
+        predicted = logits(network.train(), frames, self.arithmetic, self.generators[member])
         error = F.mse_loss(predicted, rewards)
         optimizer.zero_grad(set_to_none=True)
         error.backward()
@@ -189,18 +181,19 @@ class RewardModel:
         passes: list[Pass],
         progress: Callable[[Pass], None] | None,
     ) -> int:
-        """Train one member; return the pass whose weights it ends with."""
+        """Train one member; return the epoch of its final weights."""
         network = self.networks[member]
         step = self._stepper(member)
+        predict = partial(self._predict, network, batch_size=1024)
         best_error, best_epoch, best_weights = float("inf"), self.config.epochs, None
         for epoch in range(1, self.config.epochs + 1):
             errors = []
-            for share, rows in self._shuffled(member, train):
-                self._set_rate(member, (epoch - 1 + share) / self.config.epochs)
+            batches = self._shuffled(member, train)
+            for number, rows in enumerate(batches):
+                self._set_rate(member, (epoch - 1 + number / len(batches)) / self.config.epochs)
                 error = step(frames[rows].to(self.device), rewards[rows].to(self.device))
                 errors.append(error * len(rows))
-            one = partial(self._predict, network, batch_size=1024)
-            held = float(_squared_error(one, frames, rewards, held_out)) if len(held_out) else None
+            held = _squared_error(predict, frames, rewards, held_out) if len(held_out) else None
             fitting = float(torch.stack(errors).sum()) / len(train)
             passes.append(
                 Pass(member=member, epoch=epoch, fitting_error=fitting, held_out_error=held)
@@ -219,7 +212,7 @@ class RewardModel:
         return best_epoch
 
     def _stepper(self, member: int) -> Callable[[Tensor, Tensor], Tensor]:
-        """`_step` of a member; on CUDA a pass's whole batches are replayed as a graph."""
+        """`_step` of a member; on CUDA, full batches are replayed as a graph."""
         plain: Callable[[Tensor, Tensor], Tensor] = partial(self._step, member)
         if self.device.type != "cuda":
             return plain
@@ -228,7 +221,7 @@ class RewardModel:
         def step(frames: Tensor, rewards: Tensor) -> Tensor:
             nonlocal graph
             if len(frames) != self.config.batch_size:
-                return plain(frames, rewards)  # the rest of a pass
+                return plain(frames, rewards)  # the last batch of an epoch
             if graph is None:
                 graph = CapturedCall(
                     plain,
@@ -245,19 +238,17 @@ class RewardModel:
             rate = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
             set_rate(self.optimizers[member], rate)
 
-    def _shuffled(self, member: int, rows: Tensor) -> Iterator[tuple[float, Tensor]]:
-        """The batches of a pass, each with the share of the pass that is before it."""
+    def _shuffled(self, member: int, rows: Tensor) -> tuple[Tensor, ...]:
         generator = self.generators[member]
         order = torch.randperm(len(rows), generator=generator, device=self.device).to(rows.device)
-        batches = rows[order].split(self.config.batch_size)
-        yield from ((number / len(batches), batch) for number, batch in enumerate(batches))
+        return rows[order].split(self.config.batch_size)
 
 
 def _squared_error(
     predict: Callable[[Tensor], Tensor], frames: Tensor, rewards: Tensor, rows: Tensor
-) -> Tensor:
+) -> float:
     total = 0.0
     for part in rows.split(4096):
         predicted = predict(frames[part])
         total += F.mse_loss(predicted, rewards[part].to(predicted.device), reduction="sum")
-    return torch.as_tensor(total) / len(rows)
+    return float(torch.as_tensor(total) / len(rows))
