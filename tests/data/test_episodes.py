@@ -1,4 +1,4 @@
-"""Episodes on disk: what is written is read, to the last bit, and bad files are named."""
+"""Episodes on disk: lossless round trips, other Minari datasets, and refusals of bad files."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def wander(state):
 
 @pytest.fixture(scope="module")
 def played():
-    """Three episodes of reach with the frames seen while they were played."""
+    """Three episodes of reach with the frames of the rollout."""
     episodes = rollout(pureward.make("reach", 3, "cpu", cameras=True), wander)
     splits = (TRAIN, HELD_OUT, FAILURE)
     return [replace(e, split=s, policy=f"of {s}") for e, s in zip(episodes, splits, strict=True)]
@@ -63,16 +63,16 @@ def test_states_are_read_as_they_were_written(played, states_only):
         dataset.split("held_out")
 
 
-def test_frames_drawn_on_load_are_the_frames_that_were_seen(played, states_only):
+def test_drawn_frames_equal_those_of_the_rollout(played, states_only):
     dataset = read_dataset(states_only)
     assert all(episode.frames is None for episode in dataset.episodes)
     for drawn, seen in zip(draw(dataset.episodes, "reach"), played, strict=True):
         assert drawn.frames.shape == (101, 3, 64, 64)
         assert torch.equal(drawn.frames, seen.frames)
-        assert len(seen.frames.unique()) > 20  # it is a picture, not a blank
+        assert len(seen.frames.unique()) > 20  # not blank
 
 
-def test_stored_frames_are_lossless_and_states_are_far_smaller(played, states_only, tmp_path):
+def test_stored_frames_are_lossless_and_states_are_smaller(played, states_only, tmp_path):
     write_episodes(tmp_path, played, task="reach")
     dataset = read_dataset(tmp_path, frame_shape=(3, 64, 64))
     for read, kept in zip(dataset.episodes, played, strict=True):
@@ -104,7 +104,7 @@ def test_rewards_belong_to_arrival_states(played):
         assert numbers[row] == 1
 
 
-def test_a_relative_path_will_do(played, tmp_path, monkeypatch):
+def test_relative_paths_are_accepted(played, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_episodes(Path("here"), played[:1], task="reach")
     assert same(read_dataset("here").episodes[0], played[0])
@@ -121,8 +121,8 @@ def test_an_interrupted_write_leaves_nothing(played, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_task_does_not_have_is_not_drawn(played):
-    """No mocap body in reach: columns of one are not for its frames, whatever their size."""
+def test_simulator_fields_that_a_task_lacks_are_ignored(played):
+    """Reach has no mocap body."""
     mocap = torch.zeros(101, 2, 3)
     odd = replace(played[0], frames=None, simulator={**played[0].simulator, "mocap_pos": mocap})
     assert torch.equal(draw([odd], "reach")[0].frames, played[0].frames)
@@ -147,7 +147,7 @@ def test_drawing_another_task_is_refused(played):
         ({"rewards": [1.0] * 100}, "rewards must be a tensor, got list"),
         ({"rewards": torch.ones(100) * 1j}, "rewards must be real numbers, got complex64"),
         ({"state": torch.ones(101, 4) * 1j}, "state must be real numbers, got complex64"),
-        ({"rewards": torch.ones(100, 1)}, r"must be one number a step, got shape \(100, 1\)"),
+        ({"rewards": torch.ones(100, 1)}, r"must be one number per step, got shape \(100, 1\)"),
     ],
 )
 def test_an_episode_checks_itself(played, change, sentence):
@@ -162,11 +162,11 @@ def test_a_share_is_held_out_the_same_each_time():
     assert split_by_share(3, 0.0) == [TRAIN] * 3
 
 
-# Foreign datasets.
+# Datasets that others wrote.
 
 
 def foreign(folder, space, observe, *, jpeg=False, episodes=4, steps=5):
-    """A Minari dataset as somebody else would write it."""
+    """Write a Minari dataset without our metadata."""
     folder.mkdir()
     storage = MinariStorage.new(
         folder,
@@ -196,7 +196,7 @@ def pixels(rng, count, shape=(64, 64, 3)):
 IMAGE = spaces.Box(0, 255, (64, 64, 3), np.uint8)
 
 
-def test_a_foreign_dataset_of_images(tmp_path):
+def test_another_dataset_of_images(tmp_path):
     dataset = read_dataset(foreign(tmp_path / "theirs", IMAGE, pixels), held_out=0.25)
     rng = np.random.default_rng(0)
     first = dataset.episodes[0]
@@ -207,20 +207,20 @@ def test_a_foreign_dataset_of_images(tmp_path):
     assert (len(dataset.split(TRAIN)), len(dataset.split(HELD_OUT))) == (3, 1)
 
 
-def test_a_foreign_word_for_a_split_is_not_ours(tmp_path):
+def test_split_names_of_other_datasets_are_ignored(tmp_path):
     path = foreign(tmp_path / "theirs", IMAGE, pixels)
     _edit(lambda file: file["episode_0"].attrs.update(split="validation"))(path)
     assert read_dataset(path, held_out=0).episodes[0].split == TRAIN
 
 
-def test_a_jpeg_dataset_is_read_and_called_lossy(tmp_path):
+def test_a_jpeg_dataset_is_lossy(tmp_path):
     dataset = read_dataset(foreign(tmp_path / "theirs", IMAGE, pixels, jpeg=True))
     assert dataset.lossy
     assert dataset.episodes[0].frames.shape == (6, 3, 64, 64)
 
 
-def test_images_that_minari_does_not_compress_are_not_called_lossy(tmp_path):
-    """With its default, JPEG, it leaves what is not height × width × 3 as it is."""
+def test_images_that_minari_does_not_compress_are_not_lossy(tmp_path):
+    """It encodes only images of height × width × 3 as JPEG."""
     space = spaces.Box(0, 255, (3, 64, 64), np.uint8)
     path = foreign(tmp_path / "theirs", space, lambda r, n: pixels(r, n, (3, 64, 64)), jpeg=True)
     dataset = read_dataset(path)
@@ -240,7 +240,7 @@ def test_numbers_of_another_byte_order_are_read(tmp_path):
     assert read_dataset(path).episodes[0].rewards.tolist() == [1.0, 2.0, 3.0, 4.0, 0.5]
 
 
-def test_several_cameras_are_stacked_in_the_order_asked_for(tmp_path):
+def test_several_cameras_are_stacked_in_the_given_order(tmp_path):
     space = spaces.Dict({"top": IMAGE, "speed": spaces.Box(-1, 1, (2,)), "side": IMAGE})
 
     def observe(rng, count):
@@ -267,7 +267,7 @@ def test_several_cameras_are_stacked_in_the_order_asked_for(tmp_path):
     assert frames[:, 3:].max() <= 127 < frames[:, :3].max()
 
 
-def test_a_foreign_resolution_is_named_with_file_and_episode(tmp_path):
+def test_another_resolution_is_refused_with_file_and_episode(tmp_path):
     space = spaces.Box(0, 255, (84, 84, 3), np.uint8)
     path = foreign(tmp_path / "theirs", space, lambda r, n: pixels(r, n, (84, 84, 3)))
     sentence = r"theirs, episode 0: frames must be \(3, 64, 64\).*got \(3, 84, 84\)"
@@ -276,7 +276,7 @@ def test_a_foreign_resolution_is_named_with_file_and_episode(tmp_path):
     assert read_dataset(path).episodes[0].frames.shape == (6, 3, 84, 84)
 
 
-def test_frames_of_one_dataset_are_of_one_size(tmp_path):
+def test_frames_of_one_dataset_must_have_one_shape(tmp_path):
     path = foreign(tmp_path / "theirs", IMAGE, pixels)
 
     def enlarge(file):
@@ -300,19 +300,19 @@ def test_a_dataset_without_images_is_refused(tmp_path):
 
 
 def _edit(change):
-    def spoil(data):
+    def damage(data):
         with h5py.File(data / "main_data.hdf5", "a") as file:
             change(file)
 
-    return spoil
+    return damage
 
 
 def _metadata(**changes):
-    def spoil(data):
+    def damage(data):
         path = data / "metadata.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
-    return spoil
+    return damage
 
 
 def _nan_reward(file):
@@ -343,7 +343,7 @@ def _shorten(file):
 
 _OVERFLOWING = {"type": "Box", "dtype": "uint8", "shape": [1], "low": [0], "high": [300]}
 
-SPOILS = {
+DAMAGES = {
     "NaN reward": (_edit(_nan_reward), "hdf5, episode 1: rewards must be finite.*at step 7"),
     "huge state": (
         _edit(_huge_state),
@@ -372,19 +372,19 @@ SPOILS = {
     ),
     "unknown format": (_metadata(data_format="pickle"), "data: cannot be read"),
     "another package": (_metadata(data_format="arrow"), "data: .*"),
-    "no metadata": (lambda d: (d / "metadata.json").unlink(), "is no dataset"),
+    "no metadata": (lambda d: (d / "metadata.json").unlink(), "is not a dataset"),
 }
 
 
-@pytest.mark.parametrize("name", SPOILS)
-def test_a_bad_dataset_is_refused_in_a_sentence(name, states_only, tmp_path):
-    spoil, sentence = SPOILS[name]
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_bad_dataset_is_refused(name, states_only, tmp_path):
+    damage, sentence = DAMAGES[name]
     shutil.copytree(states_only, tmp_path / "bad")
-    spoil(tmp_path / "bad" / "data")
-    with warnings.catch_warnings(), pytest.raises(pureward.InputError, match=sentence) as told:
+    damage(tmp_path / "bad" / "data")
+    with warnings.catch_warnings(), pytest.raises(pureward.InputError, match=sentence) as caught:
         warnings.simplefilter("error")
         read_dataset(tmp_path / "bad")
-    assert str(tmp_path / "bad") in str(told.value)
+    assert str(tmp_path / "bad") in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -413,19 +413,19 @@ def test_a_dataset_cannot_make_its_environment(states_only, tmp_path):
 
 
 def _jpeg_column(path, written):
-    """Put these bytes where the images of the first episode are."""
+    """Replace the images of the first episode by these bytes."""
     with h5py.File(path / "main_data.hdf5", "a") as file:
         del file["episode_0/observations"]
         file["episode_0/observations"] = np.stack([np.frombuffer(written, np.uint8)] * 6)
 
 
 def test_postscript_among_images_is_not_run(tmp_path, monkeypatch):
-    """Pillow would open it as an image, by Ghostscript."""
+    """Pillow would open it with Ghostscript."""
     ran = tmp_path / "ran"
     (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {ran}\n")
     (tmp_path / "gs").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # it is looked for once
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # else a cached path is used
     path = foreign(tmp_path / "theirs", IMAGE, pixels, jpeg=True)
     _jpeg_column(path, b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n%%EndComments\n")
     with pytest.raises(pureward.InputError, match="episode 0: cannot be read .*image"):
@@ -433,11 +433,11 @@ def test_postscript_among_images_is_not_run(tmp_path, monkeypatch):
     assert not ran.exists()
 
 
-def test_an_image_that_would_fill_the_memory_is_refused(tmp_path):
+def test_an_image_that_declares_a_huge_size_is_refused(tmp_path):
     path = foreign(tmp_path / "theirs", IMAGE, pixels, jpeg=True)
     with h5py.File(path / "main_data.hdf5") as file:
         image = bytes(file["episode_0/observations"][0])
-    size = image.index(b"\xff\xc0") + 5  # where a JPEG says how large it is
+    size = image.index(b"\xff\xc0") + 5  # height and width in a JPEG header
     _jpeg_column(path, image[:size] + b"\xff\xf0\xff\xf0" + image[size + 4 :])
     with pytest.raises(pureward.InputError, match="episode 0: cannot be read .*exceeds limit"):
         read_dataset(path)

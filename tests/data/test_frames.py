@@ -1,4 +1,4 @@
-"""Stacks of frames: which frames a row holds, at episode starts and inside."""
+"""Stacks of frames, at the start of episodes and later."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from pureward.errors import InputError
 
 
 def episode(steps: int, first: int) -> Episode:
-    """Frames that carry their own number."""
+    """An episode whose frames hold their own number."""
     numbers = torch.arange(first, first + steps + 1, dtype=torch.uint8)
     frames = numbers[:, None, None, None].expand(-1, 3, 2, 2).clone()
     return Episode(rewards=torch.arange(steps).float(), frames=frames)
@@ -20,7 +20,7 @@ def seen(stacks: torch.Tensor) -> list[list[int]]:
     return stacks[:, ::3, 0, 0].tolist()
 
 
-def test_rows_are_arrivals_and_never_reach_into_another_episode():
+def test_rows_are_arrivals_and_stacks_stay_in_their_episode():
     bank = FrameBank([episode(3, 10), episode(2, 20)], stack=3)
     assert len(bank) == 5
     assert seen(bank.every()) == [
@@ -34,7 +34,7 @@ def test_rows_are_arrivals_and_never_reach_into_another_episode():
     assert bank.rewards.tolist() == [0, 1, 2, 0, 1]
 
 
-def test_one_frame_is_the_arrival_itself():
+def test_a_stack_of_one_is_the_arrival_frame():
     bank = FrameBank([episode(2, 5)])
     assert seen(bank[torch.tensor([1, 0, 1])]) == [[7], [6], [7]]
 
@@ -56,14 +56,14 @@ def test_a_rolling_stack_agrees_with_the_bank():
     assert torch.equal(rolled, FrameBank([one], stack=3).every())
 
 
-def test_frames_must_be_there():
+def test_missing_frames_are_refused():
     with pytest.raises(InputError, match="at least one episode"):
         FrameBank([])
     with pytest.raises(InputError, match="episode 0 has no frames yet"):
         FrameBank([Episode(rewards=torch.zeros(2))])
 
 
-def test_frames_whose_channels_lie_last_in_memory_are_stacked_alike():
+def test_frames_with_channels_last_in_memory_are_stacked_alike():
     one = episode(3, 10)
     turned = one.frames.contiguous(memory_format=torch.channels_last)
     bank = FrameBank([Episode(rewards=one.rewards, frames=turned)], stack=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole episodes: what is stored of them, and which are trained on."""
+"""Episodes, their checks and their splits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.types import checked_tensor
+from pureward.types import STATE_LIMIT, checked_tensor
 
-#: What an episode is for. Failures never see success; only methods with known failures train on
-#: them.
+#: Uses of an episode. Failures never succeed; only methods with known failures train on them.
 TRAIN, HELD_OUT, FAILURE = SPLITS = ("train", "held-out", "failure")
 
 
@@ -20,87 +19,116 @@ TRAIN, HELD_OUT, FAILURE = SPLITS = ("train", "held-out", "failure")
 class Episode:
     """T control steps from a first state: T actions, T rewards, T + 1 states and frames.
 
-    Rewards belong to arrival states: `rewards[t]` and `success[t]` judge what `actions[t]` led
-    to, which is `state[t + 1]` and `frames[t + 1]`. The first state has no reward.
+    Rewards belong to arrival states: `rewards[t]` and `success[t]` belong to `state[t + 1]` and
+    `frames[t + 1]`, the result of `actions[t]`. The first state has no reward.
     """
 
     rewards: Tensor
-    """The task's own, float32 (T,)."""
+    """The task's rewards, float32 (T,)."""
     actions: Tensor | None = None
-    """(T, action size), or None where a foreign dataset's actions are no plain array."""
+    """(T, action size), or None if the actions of a dataset are not one array."""
     success: Tensor | None = None
-    """Whether the arrival state solves the task, bool (T,), where it is known."""
+    """Whether the arrival state solves the task, bool (T,), or None if unknown."""
     state: Tensor | None = None
-    """Low-dimensional state, float32 (T + 1, state size), where it is known."""
+    """Low-dimensional state, float32 (T + 1, state size), or None if unknown."""
     simulator: dict[str, Tensor] = field(default_factory=dict)
-    """Fields of `DRAWN_FROM` to draw frames from, (T + 1, …), in the engine's precision."""
+    """Simulator fields to draw frames from (`DRAWN_FROM`), (T + 1, …), in engine precision."""
     frames: Tensor | None = None
-    """uint8 (T + 1, 3·cameras, height, width), or None if they are yet to be drawn."""
+    """uint8 (T + 1, 3·cameras, height, width), or None if not drawn yet."""
     split: str = TRAIN
     policy: str = ""
-    """What acted: a snapshot's name, "random", or "" if it is not known."""
+    """The policy that acted: a snapshot's name, "random", or "" if unknown."""
 
     def __post_init__(self) -> None:
-        numbers = {"rewards": self.rewards, "actions": self.actions, "success": self.success}
-        for name, value in (numbers | self._seen()).items():
-            _check_real(name, value)
+        at_steps = {"actions": self.actions, "success": self.success}
+        at_states = {"state": self.state, "frames": self.frames, **self.simulator}
+        for name, value in ({"rewards": self.rewards} | at_steps | at_states).items():
+            if value is not None and checked_tensor(value, f"{name} must be a tensor").is_complex():
+                raise InputError(
+                    f"{name} must be real numbers, got {_kind(value)}; keep the real part alone"
+                )
         if self.rewards.dim() != 1:
             raise InputError(
-                f"rewards must be one number a step, got shape {tuple(self.rewards.shape)}; "
+                f"rewards must be one number per step, got shape {tuple(self.rewards.shape)}; "
                 "flatten them"
             )
-        steps = len(self)
-        if steps == 0:
+        if len(self) == 0:
             raise InputError("an episode needs at least one step, got none; drop it")
-        for name in ("actions", "success"):
-            _check_length(name, getattr(self, name), steps, "one per reward")
-        for name, value in self._seen().items():
-            _check_length(name, value, steps + 1, "one more than rewards")
-        _check_frames(self.frames)
+        for columns, length, rule in (
+            (at_steps, len(self), "one per reward"),
+            (at_states, len(self) + 1, "one more than rewards"),
+        ):
+            for name, value in columns.items():
+                if value is not None and len(value) != length:
+                    raise InputError(f"{name} must have {length} rows ({rule}), got {len(value)}")
+        self._check_values()
+        check_split(self.split)
+
+    def _check_values(self) -> None:
+        frames = self.frames
+        if frames is not None and (frames.dtype != torch.uint8 or frames.dim() != 4):
+            raise InputError(
+                "frames must be uint8 (time, channels, height, width), got "
+                f"{_kind(frames)} {tuple(frames.shape)}; store them from 0 to 255, channels first"
+            )
         numbers = {"rewards": self.rewards, "actions": self.actions, "state": self.state}
         for name, value in (numbers | self.simulator).items():
-            _check_finite(name, value)
-        for name, value in self.simulator.items():
-            _check_sane(name, value)
-        check_split(self.split)
+            if value is not None and not value.isfinite().all():
+                raise InputError(
+                    f"{name} must be finite numbers, got NaN or infinity at step "
+                    f"{_first_step(~value.isfinite())}; repair or drop that episode"
+                )
+        for name, value in self.simulator.items():  # an engine would reset such a state
+            bad = value.abs() > STATE_LIMIT
+            if bad.any():
+                raise InputError(
+                    f"{name} must lie within ±{STATE_LIMIT:,.0f}, got {float(value[bad][0]):g} at "
+                    f"step {_first_step(bad)}; repair or drop that episode"
+                )
 
     def __len__(self) -> int:
         return len(self.rewards)
 
     @property
     def succeeds(self) -> bool:
-        """Whether the task is solved at any time."""
+        """Whether the task is solved at any step."""
         return self.success is not None and bool(self.success.any())
-
-    def _seen(self) -> dict[str, Tensor | None]:
-        return {"state": self.state, "frames": self.frames, **self.simulator}
 
 
 def annotated(episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor]:
-    """Arrival frames of all steps, their rewards, and the number of the episode of each."""
-    frames, rewards, numbers = [], [], []
+    """Return the arrival frames of all episodes with their rewards.
+
+    Returns:
+        Frames, uint8 (steps, channels, height, width); rewards, float32 (steps,); the index of
+        the episode of each step, int64 (steps,).
+    """
+    frames = torch.cat([part[1:] for part in stored_frames(episodes)])
+    lengths = torch.tensor([len(episode) for episode in episodes])
+    numbers = torch.arange(len(episodes)).repeat_interleave(lengths)
+    return frames, torch.cat([episode.rewards for episode in episodes]), numbers
+
+
+def stored_frames(episodes: Sequence[Episode]) -> list[Tensor]:
+    """Return the frames of each episode; refuse an episode without frames, and no episodes."""
+    if not episodes:
+        raise InputError("frames are needed of at least one episode, got none; pass some")
     for number, episode in enumerate(episodes):
         if episode.frames is None:
             raise InputError(f"episode {number} has no frames yet; draw them with `draw`")
-        frames.append(episode.frames[1:])
-        rewards.append(episode.rewards)
-        numbers.append(torch.full((len(episode),), number))
-    if not frames:
-        raise InputError("annotated frames need at least one episode, got none")
-    return torch.cat(frames), torch.cat(rewards), torch.cat(numbers)
+    return [episode.frames for episode in episodes if episode.frames is not None]
 
 
 def check_split(name: str) -> None:
-    """Refuse a name that no split has."""
+    """Refuse an unknown name of a split."""
     if name not in SPLITS:
         raise InputError(f"unknown split {name!r}; choose from {SPLITS}")
 
 
 def split_by_share(count: int, held_out: float) -> list[str]:
-    """Splits for episodes that carry none: the same ones are held out each time."""
+    """Return the splits of `count` episodes without one; a fixed seed chooses those held out."""
     if not isinstance(held_out, Real) or not 0.0 <= held_out < 1.0:
         raise InputError(
-            f"held_out must lie in [0, 1), got {held_out!r}; it is a share of episodes"
+            f"held_out must lie in [0, 1), got {held_out!r}; pass a share of the episodes"
         )
     held = min(count - 1, max(1, round(held_out * count))) if held_out else 0
     order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
@@ -110,50 +138,8 @@ def split_by_share(count: int, held_out: float) -> list[str]:
     return splits
 
 
-def _check_length(name: str, value: Tensor | None, length: int, rule: str) -> None:
-    if value is not None and len(value) != length:
-        raise InputError(f"{name} must have {length} rows ({rule}), got {len(value)}")
-
-
-def _check_frames(frames: Tensor | None) -> None:
-    if frames is not None and (frames.dtype != torch.uint8 or frames.dim() != 4):
-        raise InputError(
-            "frames must be uint8 (time, channels, height, width), got "
-            f"{str(frames.dtype).removeprefix('torch.')} {tuple(frames.shape)}; "
-            "store them from 0 to 255, channels first"
-        )
-
-
-def _check_real(name: str, value: Tensor | None) -> None:
-    if value is None:
-        return
-    checked_tensor(value, f"{name} must be a tensor")
-    if value.is_complex():
-        kind = str(value.dtype).removeprefix("torch.")
-        raise InputError(f"{name} must be real numbers, got {kind}; keep the real part alone")
-
-
-def _check_finite(name: str, value: Tensor | None) -> None:
-    if value is None:
-        return
-    bad = ~value.isfinite()
-    if bad.any():
-        raise InputError(
-            f"{name} must be finite numbers, got NaN or infinity at step {_first_step(bad)}; "
-            "repair or drop that episode"
-        )
-
-
-def _check_sane(name: str, value: Tensor) -> None:
-    """Refuse a state that no world can be in: a simulator would draw another in its place."""
-    from pureward.envs.health import ABSURD  # brings the simulators, which reading frames needs not
-
-    bad = value.abs() > ABSURD
-    if bad.any():
-        raise InputError(
-            f"{name} must lie within ±{ABSURD:,.0f}, got {float(value[bad][0]):g} at step "
-            f"{_first_step(bad)}; repair or drop that episode"
-        )
+def _kind(value: Tensor) -> str:
+    return str(value.dtype).removeprefix("torch.")
 
 
 def _first_step(bad: Tensor) -> int:
