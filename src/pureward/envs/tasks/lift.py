@@ -6,19 +6,11 @@ from functools import partial
 from torch import Tensor
 
 from pureward.envs.sim.engine import State
-from pureward.envs.tasks.jaco.objects import BANANA_RADIUS, DISTRACTORS
-from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
-from pureward.envs.tasks.jaco.state import (
-    BANANA,
-    OBSERVED,
-    from_pinch,
-    observe,
-    place,
-    random_tray,
-)
+from pureward.envs.tasks.jaco import jaco_task
+from pureward.envs.tasks.jaco.objects import BANANA_RADIUS
+from pureward.envs.tasks.jaco.state import BANANA, from_pinch, place
 from pureward.envs.tasks.scripted import SHUT, Move, Scripted, pick
 from pureward.envs.tasks.suite import gaussian, linear
-from pureward.envs.tasks.task import Task
 
 HEIGHT = 0.10  # metres above the banana's position on the floor
 _GOAL = 0.12  # metres at which the reward is 1; above HEIGHT, so that success is not borderline
@@ -42,20 +34,13 @@ def success(state: State) -> Tensor:
     return height(state) >= HEIGHT
 
 
-LIFT = Task(
+_MOVES = (*pick(BANANA), Move(above=0.24, grip=SHUT, patience=400))
+
+LIFT = jaco_task(
     name="lift",
     summary="pick up the cyan banana with a Jaco arm",
-    build=partial(build_scene, ("banana",), "cube"),
-    variants={shape: partial(build_scene, ("banana",), shape) for shape in DISTRACTORS},
-    substeps=5,
-    horizon=400,
-    cameras=CAMERAS,
-    limits=LIMITS,
-    reset=random_tray,
-    observe=observe,
-    observed=OBSERVED,
+    own=("banana",),
     reward=reward,
     success=success,
-    hold=10,
-    script=partial(Scripted, BANANA, (*pick(BANANA), Move(above=0.24, grip=SHUT, patience=400))),
+    script=partial(Scripted, BANANA, _MOVES),
 )

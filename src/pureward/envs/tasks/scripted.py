@@ -2,8 +2,8 @@
 """A hand-written policy for `lift` and `stack` that reads the full simulator state."""
 
 import math
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -18,22 +18,21 @@ from pureward.envs.tasks.jaco.state import BANANA, HAND_BODY, OBJECT_BODIES, fin
 WIDE, SHUT = 0.75, 1.4
 _TOOL = (0.004, 0.002, -0.188)  # the point between the closing fingertips, in the hand's frame
 _FINGERTIP = 0.055  # metres from it to an open fingertip, along the closing direction
-_FLAT, _UP = (1.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 _MAX_SPEEDS = (LARGE_JOINT_SPEED,) * 3 + (SMALL_JOINT_SPEED,) * 3
 _ARM_BODIES = slice(2, 2 + JOINTS)  # each turns about its own z axis
-_TOOL_IS_STEERED = -1
+_NO_BODY = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
     """One move of a script: bring a body above another, with the fingers open or closed."""
 
-    steer: int = _TOOL_IS_STEERED
+    steer: int = _NO_BODY
     """The body to move; by default the point between the fingertips."""
-    over: int | None = None
-    """The body to go to; None keeps the horizontal position."""
-    above: float | None = None
-    """Metres above that body's centre, or above the table; None keeps the height."""
+    over: int = _NO_BODY
+    """The body to go to; by default the horizontal position is kept."""
+    above: float = math.nan
+    """Metres above that body's centre, or above the table; NaN keeps the height."""
     grip: float = WIDE
     """Target angle of the fingers."""
     near: float = 0.01
@@ -66,8 +65,19 @@ class Scripted:
         """
         self._state = state
         self._target = target
-        self._moves = _Table(moves, state.qpos)
-        self.last_move = self._moves.last
+        self.last_move = len(moves) - 1
+        self._columns = {
+            field.name: _column([getattr(move, field.name) for move in moves], state.qpos)
+            for field in fields(Move)
+        }
+        # A body is carried from the move after the grip closes until the fingers open.
+        shut = [move.grip == SHUT for move in moves]
+        carries = [False] + [a and b for a, b in pairwise(shut)]
+        self._carries = torch.tensor(carries, device=state.qpos.device)
+        # Constants are copied to the device here, because copying waits for the device.
+        self._tool_offset, self._max_speeds, self._tray, self._up = (
+            _column(values, state.qpos) for values in (_TOOL, _MAX_SPEEDS, TRAY, (0.0, 0.0, 1.0))
+        )
         worlds, device = len(state.qpos), state.qpos.device
         self.move = torch.zeros(worlds, dtype=torch.int64, device=device)
         self._since = torch.zeros_like(self.move)
@@ -75,147 +85,98 @@ class Scripted:
 
     def __call__(self, _: Tensor | None = None) -> Tensor:
         """Return actions (worlds, 9) in [−1, 1]; observations are not used."""
-        state = self._state
         self._restart()
-        goal = self._error()
-        near = torch.linalg.vector_norm(goal, dim=1) <= self._moves.near[self.move]
-        patient = self._since < self._moves.patience[self.move]
-        busy = self._since < self._moves.steps[self.move]
-        onward = ((near & ~busy) | ~patient) & (self.move < self._moves.last)
+        near = torch.linalg.vector_norm(self._error(), dim=1) <= self._now("near")
+        patient = self._since < self._now("patience")
+        busy = self._since < self._now("steps")
+        onward = ((near & ~busy) | ~patient) & (self.move < self.last_move)
         # A carried body that does not arrive is badly grasped: start again.
-        failed = ~patient & ~near & (self._moves.steer[self.move] != _TOOL_IS_STEERED)
+        failed = ~patient & ~near & (self._now("steer") != _NO_BODY)
         self.move.add_(onward).masked_fill_(failed, 0)
         self._since.add_(1).masked_fill_(onward, 0)
-        twist = torch.cat([_clip_length(3.0 * self._error(), 0.30), self._turn()], dim=1)
-        arm = _joint_speeds(state, twist)
-        arm = arm / _constant(_MAX_SPEEDS, arm)
+        error = 3.0 * self._error()
+        length = torch.linalg.vector_norm(error, dim=1, keepdim=True)
+        velocity = error * (0.30 / length.clamp(min=0.30))
+        arm = self._joint_speeds(torch.cat([velocity, self._turn()], dim=1)) / self._max_speeds
         arm = arm / arm.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
-        hand = 4.0 * (self._moves.grip[self.move][:, None] - fingers(state)) / FINGER_SPEED
+        hand = 4.0 * (self._now("grip")[:, None] - fingers(self._state)) / FINGER_SPEED
         return torch.cat([arm, hand.clamp(-1.0, 1.0)], dim=1).float()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors that it keeps between steps, by name."""
         return {"move": self.move, "since": self._since, "along": self._along}
 
+    def _now(self, name: str) -> Tensor:
+        """A field of each world's current move (worlds,)."""
+        return self._columns[name][self.move]
+
+    def _tool(self) -> Tensor:
+        """The point between the fingertips (worlds, 3)."""
+        return self._state.xpos[:, HAND_BODY] + self._state.xmat[:, HAND_BODY] @ self._tool_offset
+
     def _restart(self) -> None:
         """Go back to the first move where an episode begins or the object was dropped."""
-        away = place(self._state, self._target) - _tool(self._state)
-        dropped = (torch.linalg.vector_norm(away, dim=1) > 0.07) & self._moves.carries[self.move]
+        away = torch.linalg.vector_norm(place(self._state, self._target) - self._tool(), dim=1)
+        dropped = (away > 0.07) & self._carries[self.move]
         begins = (self._state.time.flatten() == 0.0) | dropped
         self.move.masked_fill_(begins, 0)
         self._since.masked_fill_(begins, 0)
-        choice = _closing_direction(self._state, self._target)
         fresh = (self.move == 0) & (self._since == 0)
-        self._along.copy_(torch.where(fresh[:, None], choice, self._along))
+        self._along.copy_(torch.where(fresh[:, None], self._closing_direction(), self._along))
 
     def _error(self) -> Tensor:
         """Vector from the steered body to its goal (worlds, 3)."""
-        bodies = self._moves.steer[self.move]
-        tool = _tool(self._state)
-        at = torch.where(
-            (bodies == _TOOL_IS_STEERED)[:, None], tool, _place_of(self._state, bodies)
-        )
-        over = self._moves.over[self.move]
-        stays = (over == _TOOL_IS_STEERED)[:, None]
-        base = torch.where(stays, at * _constant(_FLAT, at), _place_of(self._state, over))
-        above = self._moves.above[self.move]
-        goal = base + above.nan_to_num()[:, None] * _constant(_UP, at)
-        goal = torch.where((above.isnan())[:, None], at, goal)
-        return goal - at
+        steer, over, above = self._now("steer"), self._now("over"), self._now("above")[:, None]
+        worlds, positions = torch.arange(len(steer), device=steer.device), self._state.xpos
+        body = positions[worlds, steer.clamp(min=0)]
+        at = torch.where((steer == _NO_BODY)[:, None], self._tool(), body)
+        below = at * (1.0 - self._up)
+        base = torch.where((over == _NO_BODY)[:, None], below, positions[worlds, over.clamp(min=0)])
+        goal = base + above.nan_to_num() * self._up
+        return torch.where(above.isnan(), at, goal) - at
 
     def _turn(self) -> Tensor:
         """Angular velocity that turns the hand down and to the closing direction (worlds, 3)."""
         frame = self._state.xmat[:, HAND_BODY]
-        up = torch.zeros_like(frame[:, :, 2])
-        up[:, 2] = 1.0
-        tilt = torch.linalg.cross(frame[:, :, 2], up)
+        turn = 3.0 * torch.linalg.cross(frame[:, :, 2], self._up.expand(len(frame), 3))
         sideways = frame[:, :2, 1]
         sine = sideways[:, 0] * self._along[:, 1] - sideways[:, 1] * self._along[:, 0]
-        cosine = (sideways * self._along).sum(dim=1)
-        yaw = torch.atan2(sine, cosine)
+        yaw = torch.atan2(sine, (sideways * self._along).sum(dim=1))
         # Half a turn gives the same grasp, so take the shorter rotation.
-        yaw = torch.remainder(yaw + math.pi / 2, math.pi) - math.pi / 2
-        turn = 3.0 * tilt
-        turn[:, 2] = 2.0 * yaw
+        turn[:, 2] = 2.0 * (torch.remainder(yaw + math.pi / 2, math.pi) - math.pi / 2)
         return turn
 
+    def _joint_speeds(self, twist: Tensor) -> Tensor:
+        """Arm joint velocities for a linear and angular tool velocity: damped least squares."""
+        axes = self._state.xmat[:, _ARM_BODIES, :, 2]
+        arms = self._tool()[:, None] - self._state.xpos[:, _ARM_BODIES]
+        jacobian = torch.cat([torch.linalg.cross(axes, arms), axes], dim=2).transpose(1, 2)
+        square = jacobian @ jacobian.transpose(1, 2)
+        square = square + 1e-3 * torch.eye(6, dtype=square.dtype, device=square.device)
+        # Never singular; checking would wait for the device.
+        solved = torch.linalg.solve_ex(square, twist[..., None])[0]
+        return (jacobian.transpose(1, 2) @ solved)[..., 0]
 
-class _Table:
-    """The moves of a script as tensors, indexed by each world's current move."""
+    def _closing_direction(self) -> Tensor:
+        """Horizontal unit vector along which the fingers close on the target (worlds, 2).
 
-    def __init__(self, script: tuple[Move, ...], like: Tensor):
-        def column(values: list[float]) -> Tensor:
-            return torch.tensor(values, device=like.device, dtype=like.dtype)
-
-        def whole(values: list[int]) -> Tensor:
-            return torch.tensor(values, device=like.device)
-
-        self.last = len(script) - 1
-        self.steer = whole([move.steer for move in script])
-        self.over = whole([_TOOL_IS_STEERED if m.over is None else m.over for m in script])
-        self.above = column([math.nan if m.above is None else m.above for m in script])
-        self.grip = column([move.grip for move in script])
-        self.near = column([move.near for move in script])
-        self.steps = whole([move.steps for move in script])
-        self.patience = whole([move.patience for move in script])
-        # A body is carried from the move after the grip closes until the fingers open.
-        shut = [move.grip == SHUT for move in script]
-        self.carries = whole([a and b for a, b in zip([False, *shut[:-1]], shut, strict=True)])
-
-
-def _constant(values: tuple[float, ...], like: Tensor) -> Tensor:
-    return _cached_constant(values, like.device, like.dtype)
-
-
-@cache
-def _cached_constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
-    """A constant, copied to the device once, because copying waits for the device."""
-    return torch.tensor(values, device=device, dtype=dtype)
+        A banana is grasped across its middle, a block by the pair of faces with more free space.
+        """
+        body, positions = self._target, self._state.xpos
+        flat = self._state.xmat[:, body, :2, :2].transpose(1, 2)
+        flat = flat / torch.linalg.vector_norm(flat, dim=2, keepdim=True).clamp(min=1e-6)
+        if body == BANANA:
+            return flat[:, 1]
+        others = [other for other in OBJECT_BODIES if other != body]
+        sides = torch.stack([flat, -flat], dim=1) * _FINGERTIP  # (worlds, ±, direction, 2)
+        tips = positions[:, None, None, body, :2] + sides
+        gaps = tips[..., None, :] - positions[:, None, None, others, :2]
+        from_objects = torch.linalg.vector_norm(gaps, dim=-1).amin(dim=-1) - 0.7 * BLOCK
+        from_walls = (self._tray - tips.abs()).amin(dim=-1)
+        best = torch.minimum(from_objects, from_walls).amin(dim=1).argmax(dim=1)
+        return flat[torch.arange(len(best), device=best.device), best]
 
 
-def _clip_length(vector: Tensor, max_length: float) -> Tensor:
-    length = torch.linalg.vector_norm(vector, dim=1, keepdim=True)
-    return vector * (max_length / length.clamp(min=max_length))
-
-
-def _place_of(state: State, bodies: Tensor) -> Tensor:
-    """Positions of one body per world (worlds, 3)."""
-    return state.xpos[torch.arange(len(bodies), device=bodies.device), bodies.clamp(min=0)]
-
-
-def _tool(state: State) -> Tensor:
-    """The point between the fingertips (worlds, 3)."""
-    frame = state.xmat[:, HAND_BODY]
-    return state.xpos[:, HAND_BODY] + frame @ _constant(_TOOL, frame)
-
-
-def _joint_speeds(state: State, twist: Tensor) -> Tensor:
-    """Arm joint velocities for a linear and angular velocity of the tool: damped least squares."""
-    axes = state.xmat[:, _ARM_BODIES, :, 2]
-    arms = _tool(state)[:, None] - state.xpos[:, _ARM_BODIES]
-    jacobian = torch.cat([torch.linalg.cross(axes, arms), axes], dim=2).transpose(1, 2)
-    square = jacobian @ jacobian.transpose(1, 2)
-    square = square + 1e-3 * torch.eye(6, dtype=square.dtype, device=square.device)
-    # Never singular; checking would wait for the device.
-    solved = torch.linalg.solve_ex(square, twist[..., None])[0]
-    return (jacobian.transpose(1, 2) @ solved)[..., 0]
-
-
-def _closing_direction(state: State, body: int) -> Tensor:
-    """Horizontal unit vector along which the fingers close on a body (worlds, 2).
-
-    A banana is grasped across its middle, a block by the pair of faces with more free space.
-    """
-    frame = state.xmat[:, body]
-    flat = frame[:, :2, :2].transpose(1, 2)
-    flat = flat / torch.linalg.vector_norm(flat, dim=2, keepdim=True).clamp(min=1e-6)
-    if body == BANANA:
-        return flat[:, 1]
-    others = [other for other in OBJECT_BODIES if other != body]
-    sides = torch.stack([flat, -flat], dim=1) * _FINGERTIP  # (worlds, ±, direction, 2)
-    tips = state.xpos[:, None, None, body, :2] + sides
-    gaps = tips[..., None, :] - state.xpos[:, None, None, others, :2]
-    from_objects = torch.linalg.vector_norm(gaps, dim=-1).amin(dim=-1) - 0.7 * BLOCK
-    from_walls = (_constant(TRAY, tips) - tips.abs()).amin(dim=-1)
-    best = torch.minimum(from_objects, from_walls).amin(dim=1).argmax(dim=1)
-    return flat[torch.arange(len(best), device=best.device), best]
+def _column(values: list | tuple, like: Tensor) -> Tensor:
+    dtype = like.dtype if isinstance(values[0], float) else None
+    return torch.tensor(values, dtype=dtype, device=like.device)

@@ -7,22 +7,11 @@ import torch
 from torch import Tensor
 
 from pureward.envs.sim.engine import State
-from pureward.envs.tasks.jaco.objects import BLOCK, DISTRACTORS
-from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
-from pureward.envs.tasks.jaco.state import (
-    BLUE,
-    FINGERTIPS,
-    OBSERVED,
-    RED,
-    fingers,
-    from_pinch,
-    observe,
-    place,
-    random_tray,
-)
+from pureward.envs.tasks.jaco import jaco_task
+from pureward.envs.tasks.jaco.objects import BLOCK
+from pureward.envs.tasks.jaco.state import BLUE, FINGERTIPS, RED, fingers, from_pinch, place
 from pureward.envs.tasks.scripted import SHUT, WIDE, Move, Scripted, pick
 from pureward.envs.tasks.suite import gaussian, linear
-from pureward.envs.tasks.task import Task
 
 ASIDE = 0.025  # metres, horizontal tolerance of red's centre: half a block
 LEVEL = 0.006  # metres, vertical tolerance
@@ -96,20 +85,11 @@ _MOVES = (
     Move(above=0.26, grip=WIDE, patience=400),
 )
 
-STACK = Task(
+STACK = jaco_task(
     name="stack",
     summary="put the red block on the blue one with a Jaco arm",
-    build=partial(build_scene, ("red", "blue"), "cube"),
-    variants={shape: partial(build_scene, ("red", "blue"), shape) for shape in DISTRACTORS},
-    substeps=5,
-    horizon=400,
-    cameras=CAMERAS,
-    limits=LIMITS,
-    reset=random_tray,
-    observe=observe,
-    observed=OBSERVED,
+    own=("red", "blue"),
     reward=reward,
     success=success,
-    hold=10,
     script=partial(Scripted, RED, _MOVES),
 )
