@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All settings of a learned reward: its networks, how they learn, and what they pay."""
+"""All settings of a learned reward."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -14,23 +14,22 @@ Labels = Literal["fresh", "cached"]
 
 @dataclass(frozen=True, kw_only=True)
 class RewardModelConfig:
-    """How a reward model r_φ is fitted."""
+    """Settings of the fit of a reward model r_φ."""
 
     learning_rate: float = 1e-4
     """Step size of Adam (Table 3)."""
     batch_size: int = 256
-    """Frames a step."""
+    """Frames per step."""
     epochs: int = 20
     """Passes over the annotated frames."""
     decay: bool = False
-    """Let the step size fall to 0 over the passes, along half a cosine."""
+    """Decay the step size to 0 along half a cosine."""
     held_out: float = 0.1
-    """Share of the episodes kept from training to measure the error on."""
+    """Share of the episodes held out to measure the error."""
     patience: int | None = None
-    """Passes without a lower held-out error before stopping; None trains to the end."""
+    """Epochs without a lower held-out error before stopping; None trains to the end."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot train."""
         for name in ("batch_size", "epochs"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -38,44 +37,42 @@ class RewardModelConfig:
         if not 0 <= self.held_out < 1:
             raise InputError(f"held_out must lie in [0, 1), got {self.held_out}; try 0.1")
         if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience must be at least 1, got {self.patience}; or None for never")
+            raise InputError(f"patience must be at least 1, got {self.patience}; None turns it off")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
-    """How a reward is learned, and what it pays."""
+    """Settings of a learned reward."""
 
     risk: str = ""
-    """What D minimises: pn, upu, nnpu, or nnpnu with known failures; "" is the method's."""
+    """Risk of D: pn, upu, nnpu, or nnpnu with known failures; "" for the method's own."""
     loss: Loss = "logistic"
     """Loss of D: "logistic" as in the paper, or the bounded "sigmoid"."""
     slack: float = 0.0
-    """β, how far below zero a minibatch may bring the negative risk (Table 2)."""
+    """β: the negative risk of a minibatch may fall to −β (Table 2)."""
     even: bool = False
-    """Weigh successes and failures equally in D's risk, whatever η. With a small η the paper's risk
-    hardly weighs successes."""
+    """Weigh successes and failures equally in D's risk; otherwise positives have a weight of η."""
     learning_rate: float = 1e-5
     """Adam's step size for D (Table 3)."""
     batch: int = 256
     """Positives, and as many unlabeled frames, in an update of D."""
     updates: int = 1
-    """Updates of D with each control step of the batch."""
+    """Updates of D per control step of the batch."""
     memory: int = 0
-    """Frames kept as a sample of all that the agent ever saw. They are half of D's unlabeled
-    frames; 0 takes all from the replay."""
+    """Size of a uniform sample of all past agent frames, which gives half of D's unlabeled frames;
+    0 takes all from the replay."""
     ceiling: float = 1.0
-    """r_max of −log(1 − D); returns then end at r_max / (1 − γ), where V must."""
+    """r_max of −log(1 − D); returns are at most r_max / (1 − γ), which V must cover."""
     labels: Labels = "fresh"
-    """Score frames whenever a reward is needed, or keep scores in a table ("cached")."""
+    """Score frames at each sampling ("fresh"), or store scores in a table ("cached")."""
     refreshed: int = 1024
-    """Cached scores brought up to date with each control step."""
+    """Cached scores that are computed again per control step."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
-    """D and r_φ, and how they look at frames; in a run the environment sets the frames' shape."""
+    """Network and view of D and r_φ; in a run the environment sets the frames' shape."""
     model: RewardModelConfig = field(default_factory=RewardModelConfig)
-    """How r_φ is fitted, before the policy learns."""
+    """Fit of r_φ, before the policy learns."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot learn."""
         if self.risk:
             RISKS[self.risk]
         check_loss(self.loss)

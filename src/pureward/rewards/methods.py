@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The methods of the paper as rows of one table; adding a method is adding a row."""
+"""The methods of the paper as rows of one table."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -20,19 +20,19 @@ class Method:
     """One way to get a reward."""
 
     summary: str
-    """What it is, in a line."""
+    """Description in one line."""
     reward: RewardKind
     """The task's own, −log(1−D), r_φ, or [D > ½]·r_φ."""
     positives: Positives | None
-    """What a user must bring: demonstrations, annotated episodes, or nothing."""
+    """Data that the user must give: demonstrations, annotated episodes, or none."""
     risk: str = ""
-    """Name of what its discriminator minimises; "" if it has none."""
+    """Name of the discriminator's risk; "" without a discriminator."""
     prior: float | None = None
-    """η where the method fixes it; None leaves it to the run."""
+    """η if the method fixes it; None if the run sets it."""
     regularised: bool = True
-    """Whether frames are distorted and features dropped in training."""
+    """Whether training uses augmentation and dropout."""
     members: int = 1
-    """Reward models in its ensemble; the paper does not print the size of its own."""
+    """Reward models in its ensemble; the paper does not state its size."""
 
     @property
     def needs_demonstrations(self) -> bool:
@@ -55,64 +55,65 @@ class Method:
         return self.reward in ("regression", "gated")
 
     def network(self, config: NetworkConfig) -> NetworkConfig:
-        """Return the network to use: the one given, or without dropout on whole frames."""
+        """Return the network settings, without augmentation and dropout if not regularised."""
         return config if self.regularised else replace(config, dropout=0.0, view=View.off())
 
 
-def _imitation(summary: str, risk: str, **rest) -> Method:
-    return Method(
-        summary=summary, reward="imitation", positives="demonstrations", risk=risk, **rest
-    )
-
-
-def _supervised(summary: str, reward: RewardKind, **rest) -> Method:
-    return Method(summary=summary, reward=reward, positives="annotations", **rest)
+def _row(summary: str, reward: RewardKind, **rest) -> Method:
+    positives = "demonstrations" if reward == "imitation" else "annotations"
+    return Method(summary=summary, reward=reward, positives=positives, **rest)
 
 
 METHODS: Registry[Method] = Registry("method")
 METHODS |= {
     "truth": Method(summary="the task's own reward, for experts", reward="truth", positives=None),
-    "gail-noreg": _imitation(
-        "GAIL without augmentation or dropout", "pn", prior=0.5, regularised=False
+    "gail-noreg": _row(
+        "GAIL without augmentation or dropout", "imitation", risk="pn", prior=0.5, regularised=False
     ),
-    "gail": _imitation("GAIL, agent frames as failures", "pn", prior=0.5),
-    "pugail": _imitation("GAIL with the unbiased PU risk", "upu"),
-    "nn-pugail": _imitation("GAIL with the non-negative PU risk", "nnpu"),
-    "prl": _supervised("reward regressed on annotated episodes", "regression"),
-    "prl-ensemble": _supervised("minimum of several regressed rewards", "regression", members=5),
-    "pnrl": _supervised(
-        "regressed reward gated, agent frames as failures", "gated", risk="pn", prior=0.5
-    ),
-    "purl": _supervised("regressed reward gated by the unbiased PU risk", "gated", risk="upu"),
-    "nn-purl": _supervised(
-        "regressed reward gated by the non-negative PU risk", "gated", risk="nnpu"
-    ),
+    "gail": _row("GAIL, agent frames as failures", "imitation", risk="pn", prior=0.5),
+    "pugail": _row("GAIL with the unbiased PU risk", "imitation", risk="upu"),
+    "nn-pugail": _row("GAIL with the non-negative PU risk", "imitation", risk="nnpu"),
+    "prl": _row("reward regressed on annotated episodes", "regression"),
+    "prl-ensemble": _row("minimum of several regressed rewards", "regression", members=5),
+    "pnrl": _row("regressed reward gated, agent frames as failures", "gated", risk="pn", prior=0.5),
+    "purl": _row("regressed reward gated by the unbiased PU risk", "gated", risk="upu"),
+    "nn-purl": _row("regressed reward gated by the non-negative PU risk", "gated", risk="nnpu"),
 }
 
 
 class Choice(NamedTuple):
-    """How a method's discriminator learns in one run."""
+    """Risk and prior of a discriminator in one run."""
 
     risk: RiskKind
-    """What it minimises."""
     prior: Prior
-    """Where η comes from."""
 
 
 def choose(
     name: str, *, risk: str = "", prior: str | float | None = None, failures: bool = False
 ) -> Choice | None:
-    """Return risk and prior of a method with a run's options, None if it has no discriminator.
+    """Return risk and prior of a method; None if it has no discriminator.
 
     Args:
         name: of a method.
         risk: a name in `RISKS`, or "" for the method's own.
-        prior: as `parse_prior` reads it; None for the method's own, or 0.5.
+        prior: input of `parse_prior`; None for the method's own, or 0.5.
         failures: whether known failures are given.
     """
     method = METHODS[name]
     if method.prior is not None or not method.has_discriminator:
-        _refuse_options(name, method, risk, prior, failures)
+        options = {
+            f"the risk {risk}": risk,
+            "known failures": failures,
+            f"the prior {prior}": prior,
+        }
+        for option, value in options.items():
+            if value not in ("", None, False):
+                fixed = "takes all agent frames as failures"
+                reason = fixed if method.has_discriminator else "has no discriminator"
+                raise InputError(
+                    f"{name} {reason}, so {option} would have no effect; leave it out or choose "
+                    "nn-pugail or nn-purl"
+                )
     if not method.has_discriminator:
         return None
     kind = RISKS[risk or method.risk]
@@ -133,20 +134,3 @@ def choose(
             "give --failures FOLDER or choose bbe"
         )
     return Choice(kind, chosen)
-
-
-def _refuse_options(
-    name: str, method: Method, risk: str, prior: str | float | None, failures: bool
-) -> None:
-    given = {"the risk " + risk: risk, "known failures": failures, f"the prior {prior}": prior}
-    for option, value in given.items():
-        if value not in ("", None, False):
-            reason = (
-                "takes all agent frames as failures"
-                if method.has_discriminator
-                else "has no discriminator"
-            )
-            raise InputError(
-                f"{name} {reason}, so {option} would have no effect; leave it out or choose "
-                "nn-pugail or nn-purl"
-            )
