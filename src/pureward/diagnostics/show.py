@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows what a task looks like: a contact sheet and a video of a batch of worlds."""
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -42,7 +43,8 @@ def show(
     """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4."""
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
-    sheet, film = out / f"{task}.png", out / f"{task}.mp4"
+    name = re.sub(r"[^\w.-]+", "-", task)  # gym:ALE/Pong-v5 is no file name
+    sheet, film = out / f"{name}.png", out / f"{name}.mp4"
     with make(
         task, worlds, device, seed=seed, cameras=True, shadows=shadows, distractors=distractors
     ) as env:

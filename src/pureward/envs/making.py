@@ -6,6 +6,7 @@ from numbers import Integral
 import torch
 
 from pureward.envs.batch import ENVIRONMENTS, BatchEnv
+from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker, is_gymnasium
 from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
@@ -32,7 +33,8 @@ def make(
     """Make a batch of environments.
 
     Args:
-        task: a name in `pureward.TASKS` or `pureward.ENVIRONMENTS`.
+        task: a name in `pureward.TASKS` or `pureward.ENVIRONMENTS`, `gym:ID`, or MODULE:FUNCTION
+            with a function that returns a `gymnasium.Env`.
         worlds: how many environments step together.
         device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
         seed: seed of the first states; it repeats the same episodes on the same device.
@@ -53,6 +55,10 @@ def make(
         )
     place = find_device(device)
     check_name(task, distractors)
+    if is_gymnasium(task):
+        return GymnasiumEnv(
+            task, find_maker(task), worlds=worlds, device=place, seed=seed, cameras=cameras
+        )
     if task in ENVIRONMENTS:
         return ENVIRONMENTS[task](
             worlds=worlds, device=place, seed=seed, cameras=cameras, stagger=stagger
@@ -75,7 +81,9 @@ def make(
 
 def check_name(task: str, distractors: str | None = None, *, scripted: bool = False) -> None:
     """Reject an environment that does not exist, or that lacks distractors or a script."""
-    if task in ENVIRONMENTS:
+    if is_gymnasium(task):
+        find_maker(task)
+    if is_gymnasium(task) or task in ENVIRONMENTS:
         if distractors is not None or scripted:
             lacks = "distractors" if distractors is not None else "script"
             raise InputError(f"environment {task!r} has no {lacks}; leave it out")

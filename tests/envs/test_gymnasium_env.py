@@ -1,0 +1,193 @@
+"""Gymnasium environments as a batch of worlds, at the ends of their episodes above all."""
+
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker, to_frames
+from pureward.errors import InputError, SimulationError
+
+CPU = torch.device("cpu")
+
+
+class Counter(gymnasium.Env):
+    """Its state is (episode, step); world by world it ends after a number of steps of its own."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 20}
+    observation_space = spaces.Box(-1e6, 1e6, (2,), np.float64)
+    action_space = spaces.Box(np.array([0.0, -2.0]), np.array([1.0, 4.0]), dtype=np.float64)
+    made = 0
+
+    def __init__(self, render_mode=None, spoil=""):
+        self.ends, self.spoil, self.render_mode = 2 + Counter.made, spoil, render_mode
+        Counter.made += 1
+        self.episode, self.count = -1, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode, self.count = self.episode + 1, 0
+        return np.array([self.episode, 0.0]), {}
+
+    def step(self, action):
+        if self.spoil == "raise" and self.count == 1:
+            raise RuntimeError("the motor is too hot")
+        self.count, self.action = self.count + 1, action
+        state = np.array([self.episode, self.count], dtype=float)
+        if self.spoil == "nan" and self.count == 1:
+            state[0] = np.nan
+        ended = self.count == self.ends
+        return state, float(self.count), ended, False, {"is_success": ended}
+
+    def render(self):
+        side = 80 if self.spoil == "grow" and self.count else 64
+        return np.full((side, side, 3), 10 * self.episode + self.count, np.uint8)
+
+
+def worlds(number: int = 2, spoil: str = "", **options) -> GymnasiumEnv:
+    Counter.made = 0
+    return GymnasiumEnv(
+        "counter", lambda **made: Counter(spoil=spoil, **made), worlds=number, device=CPU, **options
+    )
+
+
+def test_the_arrival_frame_of_an_ended_episode_is_seen():
+    env = worlds(cameras=True)
+    env.reset()  # making it began episode 0
+    action = torch.zeros(2, 2)
+    env.step(action)
+    step = env.step(action)  # world 0 ends after two steps, world 1 after three
+    assert step.terminated.tolist() == [True, False]
+    assert step.success.tolist() == [True, False]
+    assert step.final_obs.state.tolist() == [[1, 2], [1, 2]]
+    assert step.obs.state.tolist() == [[2, 0], [1, 2]]
+    assert step.final_obs.frames is not None
+    assert step.obs.frames is not None
+    assert step.final_obs.frames[:, 0, 0, 0].tolist() == [12, 12]
+    assert step.obs.frames[:, 0, 0, 0].tolist() == [20, 12]
+    assert env.elapsed.tolist() == [0, 2]
+    step = env.step(action)
+    assert step.terminated.tolist() == [False, True]
+    assert step.reward.tolist() == [1.0, 3.0]
+
+
+def test_a_time_limit_truncates_and_a_terminal_state_does_not():
+    env = worlds(1)
+    env.horizon = 1
+    step = env.step(torch.zeros(1, 2))
+    assert (step.terminated.tolist(), step.truncated.tolist()) == ([False], [True])
+    env = worlds(1)
+    env.horizon = 2
+    env.step(torch.zeros(1, 2))
+    step = env.step(torch.zeros(1, 2))
+    assert (step.terminated.tolist(), step.truncated.tolist()) == ([True], [False])
+
+
+def test_actions_span_the_bounds():
+    env = worlds(1)
+    env.step(torch.tensor([[-1.0, 2.0]]))
+    assert env._envs.envs[0].action.tolist() == [0.0, 4.0]
+    with pytest.raises(InputError, match=r"shape \(1, 2\) .* got \(1, 3\)"):
+        env.step(torch.zeros(1, 3))
+
+
+def test_processes_give_the_same():
+    one, other = worlds(1, cameras=True), worlds(1, cameras=True, processes=True)
+    for env in (one, other):
+        env.seed(3)
+    for env in (one, other):
+        env.reset()
+    ours, theirs = one.step(torch.zeros(1, 2)), other.step(torch.zeros(1, 2))
+    assert torch.equal(ours.final_obs.state[:, 1], theirs.final_obs.state[:, 1])
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        ("nan", "counter returned a state with NaN"),
+        ("raise", "counter could not step .RuntimeError: the motor is too hot"),
+        ("grow", r"changed the size of its frames from .*64.* to .*80"),
+    ],
+)
+def test_what_goes_wrong_in_it_is_told_in_a_sentence(spoil, told):
+    env = worlds(1, spoil=spoil, cameras=True)
+    with pytest.raises(SimulationError, match=told):
+        for _ in range(2):
+            env.step(torch.zeros(1, 2))
+
+
+def test_what_cannot_be_trained_is_refused():
+    made = {"worlds": 1, "device": CPU}
+    with pytest.raises(InputError, match=r"actions must be continuous .* Discrete\(2\)"):
+        GymnasiumEnv("gym:CartPole-v1", find_maker("gym:CartPole-v1"), **made)
+    with pytest.raises(InputError, match="keys are chosen from a dict observation"):
+        worlds(1, cameras=True, frames="pixels")
+    with pytest.raises(SimulationError, match="could not be made"):
+        GymnasiumEnv("gym:Nothing-v0", find_maker("gym:Nothing-v0"), **made)
+    with pytest.raises(InputError, match="an environment is a task, gym:ID or MODULE:FUNCTION"):
+        find_maker("no_such_module:make")
+
+
+class Keyed(gymnasium.Env):
+    """A dict observation with two cameras."""
+
+    observation_space = spaces.Dict(
+        {
+            "arm": spaces.Box(-1, 1, (2,)),
+            "goal": spaces.Box(-1, 1, (1,)),
+            "left": spaces.Box(0, 255, (32, 48, 3), np.uint8),
+            "right": spaces.Box(0, 255, (32, 48), np.uint8),
+        }
+    )
+    action_space = spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._seen(), {}
+
+    def step(self, action):
+        return self._seen(), 0.0, False, False, {}
+
+    def _seen(self):
+        left, right = np.full((32, 48, 3), 50, np.uint8), np.full((32, 48), 200, np.uint8)
+        arm, goal = np.float32([0.1, 0.2]), np.float32([0.3])
+        return {"arm": arm, "goal": goal, "left": left, "right": right}
+
+
+def test_keys_of_a_dict_are_states_and_cameras():
+    env = GymnasiumEnv(
+        "keyed", Keyed, worlds=2, device=CPU, cameras=True, frames="left,right", state="arm"
+    )
+    assert env.frame_shape == (6, 64, 64)
+    seen = env.reset()
+    assert seen.state.tolist() == [pytest.approx([0.1, 0.2])] * 2
+    assert seen.frames is not None
+    assert seen.frames[0, :, 5, 5].tolist() == [50, 50, 50, 200, 200, 200]
+    both = GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, cameras=True, frames="left,right")
+    assert both.state_size == 3
+    with pytest.raises(InputError, match="observes arm, goal, left, right, got 'above'"):
+        GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, cameras=True, frames="above")
+
+
+@pytest.mark.parametrize("shape", [(2, 64, 64, 3), (2, 3, 64, 64), (2, 64, 64), (2, 64, 64, 4)])
+def test_frames_of_any_layout_become_rgb(shape):
+    images = np.full(shape, 7, np.uint8)
+    frames = to_frames(images, CPU)
+    assert frames.shape == (2, 3, 64, 64)
+    assert (frames == 7).all()
+
+
+def test_frames_are_resized_by_area_and_floats_scaled():
+    checks = np.indices((1, 256, 256)).sum(axis=0) % 2  # averages to grey, however it is aligned
+    frames = to_frames(checks.astype(np.float32), CPU)
+    assert (frames.float().mean() - 127.5).abs() < 2
+    assert frames.float().std() < 30
+    for wrong in (np.zeros((2, 2), np.uint8), np.zeros((1, 64, 64, 5), np.uint8)):
+        with pytest.raises(InputError, match="frames must"):
+            to_frames(wrong, CPU)
+    with pytest.raises(InputError, match="uint8 or floating point"):
+        to_frames(np.zeros((1, 64, 64, 3), np.int32), CPU)
