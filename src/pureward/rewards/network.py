@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks from frames to one number per sample: the residual network of Table 3, and yours.
+"""Networks from frames to one number per sample: the residual network of Table 3, and others.
 
 One logit for a discriminator, one value for a reward model. Register a network of your own with
 `@NETWORKS.register("mine")` on a subclass of `FrameNetwork`.
@@ -25,7 +25,7 @@ MAX_CHANNELS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """Which network, of what shape, and how it looks at frames."""
+    """Settings of a network and of its view of frames."""
 
     kind: str = "residual"
     """A name in `NETWORKS`."""
@@ -42,10 +42,9 @@ class NetworkConfig:
     dropout: float = 0.5
     """Share of the last features dropped in training (Table 3 keeps 0.5)."""
     view: View = field(default_factory=View)
-    """What it sees of a frame, in training and when it scores (Table 3)."""
+    """Augmentation in training and the window for scoring (Table 3)."""
 
     def __post_init__(self) -> None:
-        """Refuse shapes the network cannot be built for."""
         if not 1 <= self.frame_channels <= MAX_CHANNELS:
             raise InputError(
                 f"frame_channels must lie in [1, {MAX_CHANNELS}], got {self.frame_channels}; "
@@ -65,7 +64,7 @@ class NetworkConfig:
                 f"stage_channels must each lie in [1, {MAX_CHANNELS}], got {channels}; "
                 "Table 3 has 16, 32, 32"
             )
-        # A list would make the configuration unhashable, and unequal to the same one saved.
+        # A list would make the settings unhashable, and unequal to loaded ones.
         object.__setattr__(self, "stage_channels", tuple(channels))
         if not 0 <= self.stage_blocks <= 64:
             raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
@@ -73,12 +72,12 @@ class NetworkConfig:
 
 
 class FrameNetwork(nn.Module):
-    """A network on uint8 frames with one output per sample: features, dropout, a linear layer."""
+    """A network on frames with one output per sample: features, dropout, a linear layer."""
 
     fused = False
-    """Whether `kernels/rewards` has kernels for it."""
+    """Whether `kernels/rewards` supports it."""
     head: nn.Linear
-    """From features to the output; a subclass makes it."""
+    """Linear layer from features to the output; set by the subclass."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -86,36 +85,35 @@ class FrameNetwork(nn.Module):
 
     @classmethod
     def check(cls, config: NetworkConfig) -> None:
-        """Raise `InputError` for frames or settings that this network cannot take."""
+        """Raise `InputError` for settings that this network does not support."""
 
     def embed(self, frames: Tensor) -> Tensor:
-        """Return the features of frames (batch, features); `scaled` brings them to [0, 1]."""
+        """Return features (batch, features); use `scaled` to convert uint8 frames to [0, 1]."""
         raise NotImplementedError
 
     def forward(self, frames: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return one float32 number per sample.
+        """Return one float32 number per sample, (batch,).
 
         Args:
-            frames: (batch, frame_channels, height, width), uint8 as stored, or floating
-                point in [0, 1] as the augmentation returns them.
-            generator: source of the dropout mask in training mode.
+            frames: (batch, frame_channels, height, width), uint8, or floating point in [0, 1].
+            generator: of the dropout mask in training mode.
         """
         self.check_frames(frames)
         return self.read_out(self.embed(frames), generator)
 
     def read_out(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the linear read-out of the features, in float32, after dropout in training."""
+        """Return the linear layer of the features (batch,), in float32; dropout in training."""
         features = features.float()
         if self.training and self.config.dropout > 0:
             keep = 1 - self.config.dropout
             drawn = torch.rand(features.shape, generator=generator, device=features.device)
-            # Rescaled after the read-out: one number a sample instead of every feature.
+            # Rescaled after the linear layer: one number per sample instead of every feature.
             kept = F.linear(features * (drawn < keep), self.head.weight).squeeze(1)
             return kept / keep + self.head.bias
         return self.head(features).squeeze(1)
 
     def check_frames(self, frames: Tensor) -> None:
-        """Refuse frames of another shape or type than the network was built for."""
+        """Raise `InputError` for frames of another shape or type than in the settings."""
         config = self.config
         expected = (config.frame_channels, config.height, config.width)
         if frames.dim() != 4 or tuple(frames.shape[1:]) != expected:
@@ -129,12 +127,12 @@ class FrameNetwork(nn.Module):
             )
 
 
-#: Name → network, a class that is built from a `NetworkConfig`.
+#: Name → network class, built from a `NetworkConfig`.
 NETWORKS: Registry[type[FrameNetwork]] = Registry("network")
 
 
 def build_network(config: NetworkConfig) -> FrameNetwork:
-    """Return a new network of a configuration's kind."""
+    """Return a new network."""
     return NETWORKS[config.kind](config)
 
 
@@ -147,12 +145,12 @@ class ResidualBlock(nn.Module):
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return a map of the same shape."""
+        """Return features of the same shape."""
         return x + self.second(F.relu(self.first(F.relu(x))))
 
 
 class Stage(nn.Module):
-    """Convolution to the stage's channels, halving of both sides, residual blocks."""
+    """Convolution, max-pool that halves both sides, residual blocks."""
 
     def __init__(self, channels_in: int, channels: int, blocks: int) -> None:
         super().__init__()
@@ -160,7 +158,7 @@ class Stage(nn.Module):
         self.blocks = nn.ModuleList(ResidualBlock(channels) for _ in range(blocks))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return a map of half the height and width."""
+        """Return features of half the height and width."""
         x = F.max_pool2d(self.entry(x), 2)
         for block in self.blocks:
             x = block(x)
@@ -171,7 +169,7 @@ class Stage(nn.Module):
 class ResidualCNN(FrameNetwork):
     """Table 3's network: three stages, a ReLU, dropout and one linear layer.
 
-    docs/concepts/paper-notes.md says which parts of this the table leaves open.
+    docs/concepts/paper-notes.md lists what the table leaves open.
     """
 
     fused = True
@@ -189,7 +187,7 @@ class ResidualCNN(FrameNetwork):
 
     @classmethod
     def check(cls, config: NetworkConfig) -> None:
-        """Refuse frames whose sides the max-pools cannot halve, or that are not RGB."""
+        """Raise `InputError` for sides that max-pools cannot halve, and for frames not RGB."""
         if config.frame_channels % 3:
             raise InputError(
                 "frame_channels must be 3 × cameras × stacked frames, got "
@@ -212,9 +210,9 @@ class ResidualCNN(FrameNetwork):
 
 
 def check_stored(frames: Tensor, name: str = "frames") -> None:
-    """Refuse what is no batch of frames as they are stored, whatever their size.
+    """Raise `InputError` unless frames are uint8 (batch, channels, height, width).
 
-    Floating point would be ambiguous: the network takes it as [0, 1], a distortion as 0 to 255.
+    Floating point would be ambiguous: [0, 1] for the network, 0 to 255 for a distortion.
     """
     checked_tensor(frames, f"{name} must be a tensor (batch, channels, height, width)")
     if frames.dtype != torch.uint8:
@@ -230,15 +228,14 @@ def check_stored(frames: Tensor, name: str = "frames") -> None:
 
 
 def scaled(frames: Tensor) -> Tensor:
-    """Bring stored frames to [0, 1] in the memory layout convolutions run fastest on."""
-    # Channels-last halves a convolution's time on a CPU too.
+    """Convert uint8 frames to [0, 1], channels-last: this halves a convolution's time."""
     frames = frames.contiguous(memory_format=torch.channels_last)
     return frames if frames.is_floating_point() else frames.float() / 255
 
 
 def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> FrameNetwork:
-    """Return a network on a device whose initial weights follow from a seed alone."""
+    """Return a network on a device whose initial weights depend on the seed only."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # the CPU's alone
+        torch.default_generator.manual_seed(seed)  # the CPU's generator only
         network = build_network(config)
     return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a network looks at frames: at random in training, at one fixed window when it scores.
+"""A network's view of frames: random in training, one fixed window for scoring.
 
-The window has the same side in both, so frames are scored at the scale they were learned at. The
-random part is Table 3's distortions, plus the brightness its text names, batched on the frames'
-device. One function draws the parameters and another applies them, so a draw can be repeated and
-compared. Each sample has its own draw. All cameras and stacked frames of a sample share it,
-because they show one scene at one moment: frames distorted separately would show false motion.
-Only pixel noise is independent in every channel.
+The window has the same size in both, so frames are scored at the scale of training. The random
+distortions are those of Table 3, and brightness, which the text names. `draw` samples the
+parameters and `apply` uses them, so a draw can be repeated. Each sample has its own draw. Its
+cameras and stacked frames share it, since separate distortions would show false motion. Only pixel
+noise is independent in every channel.
 """
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 
 import torch
 import torch.nn.functional as F
@@ -18,27 +18,26 @@ from torch import Tensor
 
 from pureward.errors import InputError
 
-# Rec. 601 luma, the grey that contrast is measured about.
+# Rec. 601 luma, the grey of `with_contrast`.
 LUMA = (0.299, 0.587, 0.114)
 PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
-# The colour arithmetic passes over its data some forty times. Smaller chunks stay in cache, but
-# every pass of every chunk incurs a thread barrier.
+# The colour arithmetic passes over its data about forty times. Small chunks stay in cache, but each
+# pass of each chunk incurs a thread barrier.
 CPU_CHUNK_VALUES = 64 * 3 * 64 * 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """What a network sees of a frame; the neutral value of each distortion turns it off."""
+    """Settings of a view; the neutral value of each distortion turns it off."""
 
     crop: float = 0.8
-    """Side of the window as a share of the frame's, in training and scoring alike. The window is
-    resized to the frame; 1 is the whole frame."""
+    """Side of the window as a share of the frame's, in training and scoring. The window is resized
+    to the frame; 1 is the whole frame."""
     shift: float = 0.1
-    """How far the window moves from the frame's centre in training, as a share of the frame's
-    side; scoring looks at the centre. Outside the frame, its border is repeated."""
+    """Largest offset of the window from the centre in training, as a share of the frame's side;
+    scoring uses the centre. Outside the frame, its border is repeated."""
     flip: bool = True
-    """Mirror left and right in half of the samples: right where a mirror image shows the same
-    behaviour."""
+    """Mirror left and right in half of the samples; for tasks whose mirror image is also valid."""
     brightness: float = 0.125
     """Largest shift of all values, as a share of full scale; 0 is off."""
     contrast: tuple[float, float] = (0.5, 2.0)
@@ -46,12 +45,11 @@ class View:
     saturation: tuple[float, float] = (0.5, 2.0)
     """Range of the factor on HSV saturation; (1, 1) is off."""
     hue: float = 0.05
-    """Largest turn of HSV hue, as a share of the circle; 0 is off."""
+    """Largest rotation of HSV hue, as a share of the circle; 0 is off."""
     noise: float = 16.0
     """Largest pixel noise in grey levels of 255, uniform on both sides; 0 is off."""
 
     def __post_init__(self) -> None:
-        """Refuse values out of range."""
         if not 0.1 <= self.crop <= 1:
             raise InputError(f"crop must lie in [0.1, 1], got {self.crop}; the paper has 0.8")
         limits = {"shift": 0.5, "brightness": 1.0, "hue": 0.5, "noise": 255.0}
@@ -65,17 +63,17 @@ class View:
                 raise InputError(
                     f"{name} must be a range 0 ≤ low ≤ high, got {ends}; (1, 1) turns it off"
                 )
-            # A list would make the view unhashable, and unequal to the same one saved.
+            # A list would make the view unhashable, and unequal to a loaded one.
             object.__setattr__(self, name, ends)
 
     @classmethod
     def off(cls) -> "View":
-        """Return the view of whole frames as they are stored."""
+        """Return the view of whole frames without distortions."""
         return cls.only(crop=1.0)
 
     @classmethod
     def only(cls, **strengths: object) -> "View":
-        """Return a view of whole frames with nothing but the named distortions."""
+        """Return a view of whole frames with only the named distortions."""
         one = (1.0, 1.0)
         neutral = cls(
             crop=1.0, shift=0.0, flip=False, brightness=0.0, contrast=one, saturation=one, hue=0.0,
@@ -85,7 +83,7 @@ class View:
 
     @property
     def scored(self) -> "View":
-        """The view that scoring uses: the same window at the centre, nothing at random."""
+        """The view for scoring: the window at the centre, without distortions."""
         return View.only(crop=self.crop)
 
     @property
@@ -95,7 +93,7 @@ class View:
 
     @property
     def is_random(self) -> bool:
-        """Whether anything is drawn."""
+        """Whether anything is random."""
         return self != self.scored
 
 
@@ -104,7 +102,7 @@ class Draw:
     """One draw of all parameters for a batch."""
 
     parameters: Tensor
-    """(batch, 7) float32, columns named by `PARAMETERS`; offsets are shares of the side."""
+    """(batch, 7) float32, columns as in `PARAMETERS`; offsets are shares of the side."""
     noise: Tensor | None
     """(batch, channels, height, width) uint8, 0 to 255 for −noise to +noise, or None."""
 
@@ -125,7 +123,7 @@ def draw(
     device: torch.device | str,
     generator: torch.Generator | None = None,
 ) -> Draw:
-    """Draw every distortion's parameters for frames of a shape, uniformly in their ranges."""
+    """Draw the parameters of all distortions uniformly, for frames of a shape."""
     low, length = parameter_ranges(view, device)
     if not view.is_random:
         return Draw(parameters=low.expand(shape[0], -1), noise=None)
@@ -137,14 +135,13 @@ def draw(
 
 @lru_cache(maxsize=64)
 def parameter_ranges(view: View, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Return the lower ends of the parameters' ranges and their lengths, (7,) each.
+    """Return the lower ends and the lengths of the parameters' ranges, (7,) each.
 
-    Kept, because a captured graph may not copy from the host.
+    Cached, because a captured graph may not copy from the host.
     """
-    centre = (1.0 - view.crop) / 2  # offset of a window in the middle
+    centre = (1.0 - view.crop) / 2  # offset of the centred window
     ends = (
-        # Sample means a flip above one half, so off is a range that never gets there.
-        (0.0, 1.0 if view.flip else 0.0),
+        (0.0, 1.0 if view.flip else 0.0),  # above ½ is a flip
         (centre - view.shift, centre + view.shift),
         (centre - view.shift, centre + view.shift),
         (-view.brightness, view.brightness),
@@ -161,39 +158,36 @@ def random_bytes(
     device: torch.device | str,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return uniform bytes, eight from each random integer: a CPU draws integers one by one."""
-    count = 1
-    for side in shape:
-        count *= side
-    words = torch.randint(
-        -(2**63), 2**63 - 1, (-(-count // 8),), device=device, generator=generator
-    )
+    """Return uniform bytes, eight per random integer: a CPU draws integers one by one."""
+    count = prod(shape)
+    size = (-(-count // 8),)
+    words = torch.randint(-(2**63), 2**63 - 1, size, device=device, generator=generator)
     return words.view(torch.uint8)[:count].view(shape)
 
 
 def apply(frames: Tensor, drawn: Draw, view: View) -> Tensor:
-    """Return frames as a view shows them, float32 in [0, 1].
-
-    The order is flip, crop, brightness, contrast, saturation, hue, noise, clipped to [0, 1]
-    wherever a step can leave it.
+    """Apply flip, crop, brightness, contrast, saturation, hue and noise, in this order.
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        drawn: what `draw` returned for this shape and view.
-        view: tells which steps to leave out; strengths come from the draw.
+        drawn: result of `draw` for this shape and view.
+        view: which steps to apply; their strengths are in the draw.
+
+    Returns:
+        float32 in [0, 1], of the same shape; steps that can exceed this range clip to it.
     """
     if frames.is_cuda:
         return _distorted(frames, drawn, view)
     per_chunk = max(1, CPU_CHUNK_VALUES // frames[0].numel())
-    parts = [slice(i, i + per_chunk) for i in range(0, frames.shape[0], per_chunk)]
     out = torch.empty(frames.shape, dtype=torch.float32)
-    for part in parts:
+    for start in range(0, frames.shape[0], per_chunk):
+        part = slice(start, start + per_chunk)
         out[part] = _distorted(frames[part], drawn.rows(part), view)
     return out
 
 
 def viewed(frames: Tensor, view: View, generator: torch.Generator | None = None) -> Tensor:
-    """Draw and apply in one step: uint8 frames in, float32 in [0, 1] out."""
+    """Draw and apply: from uint8 frames to float32 in [0, 1]."""
     drawn = draw(frames.shape, view, device=frames.device, generator=generator)
     return apply(frames, drawn, view)
 
@@ -222,7 +216,7 @@ def _per_sample(drawn: Draw, name: str) -> Tensor:
 
 
 def moved(x: Tensor, drawn: Draw, crop: float) -> Tensor:
-    """Flip, crop and resize back, bilinear, as one resampling of (batch, channels, h, w)."""
+    """Flip, crop and resize in one bilinear resampling of (batch, channels, h, w)."""
     height, width = x.shape[-2:]
     rows = positions(drawn.column("top"), crop, height)
     columns = positions(drawn.column("left"), crop, width)
@@ -235,7 +229,7 @@ def moved(x: Tensor, drawn: Draw, crop: float) -> Tensor:
 
 
 def positions(offset: Tensor, side: float, size: int) -> Tensor:
-    """Where output pixels lie in the source, (batch, size), from −1 at one edge to 1 at the other.
+    """Return the output pixels' positions in the source, (batch, size), −1 to 1 edge to edge.
 
     Output pixel i has its centre at the share offset + side·(i + ½)/size of the frame.
     """
@@ -244,19 +238,18 @@ def positions(offset: Tensor, side: float, size: int) -> Tensor:
 
 
 def with_contrast(images: Tensor, factor: Tensor) -> Tensor:
-    """Scale distances from the mean grey of each image (batch, k, 3, height, width)."""
+    """Scale differences from the mean grey of each image (batch, k, 3, height, width)."""
     red, green, blue = images.mean((-2, -1), keepdim=True).split(1, dim=2)
     grey = LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
     return torch.addcmul(grey * (1 - factor), images, factor).clamp_(0, 1)
 
 
 def recoloured(images: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
-    """Scale saturation and turn hue in HSV, which keeps the largest channel.
+    """Scale saturation and rotate hue in HSV; the largest channel does not change.
 
-    With v the largest channel and c = v − smallest, saturation c/v may at most reach 1, so
-    the new chroma is min(factor·c, v). Hue in sextants puts each channel at v minus a share
-    of the chroma that is piecewise linear in it: 2 − |h − 3| for red, |h − 2| − 1 for
-    green, |h − 4| − 1 for blue, clipped to [0, 1].
+    With v the largest channel and chroma c = v − smallest, saturation is c/v ≤ 1, so the new
+    chroma is min(factor·c, v). With hue h in sextants, each channel is v minus a share of the
+    chroma: 2 − |h − 3| for red, |h − 2| − 1 for green, |h − 4| − 1 for blue, clipped to [0, 1].
     """
     red, green, blue = images.unbind(2)
     value = torch.maximum(torch.maximum(red, green), blue)
