@@ -73,7 +73,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def in_brief(error: BaseException) -> str:
-    """Return the first two sentences; torch goes on to list every process on the GPU."""
+    """Return the first two sentences; torch then lists every process on the GPU."""
     return ". ".join(str(error).split("\n")[0].split(". ")[:2]).removesuffix(".")
 
 

@@ -18,7 +18,7 @@ from pureward.types import Observation, Script, Step
 
 
 class BatchEnv(ABC):
-    """A number of worlds that step together. A world whose episode ends is reset by `step`."""
+    """A batch of worlds that step together; `step` resets a world whose episode ends."""
 
     name: str
     """The environment's registered name."""

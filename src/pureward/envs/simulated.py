@@ -16,7 +16,7 @@ from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.engine import SAVED, save_state
 from pureward.envs.tasks.task import Task
 from pureward.errors import InputError, check_seed
-from pureward.types import DRAWN_FROM, Observation, Script, Step
+from pureward.types import DRAWN_FROM, Observation, Script, Step, checked_tensor
 
 # Staggered worlds end their episodes at this many different times. More would be slower: a step
 # in which any world resets observes all worlds twice.
@@ -188,11 +188,7 @@ class TaskEnv(BatchEnv):
         self.elapsed.copy_(torch.from_numpy(elapsed))
 
     def _check_action(self, action: Tensor) -> None:
-        if not isinstance(action, Tensor):
-            raise InputError(
-                f"actions must be a tensor (worlds, action size), got {type(action).__name__}; "
-                "wrap them in torch.as_tensor, or use pureward.make_vec for numpy arrays"
-            )
+        checked_tensor(action, "actions must be a tensor (worlds, action size)")
         if tuple(action.shape) != (self.worlds, self.action_size):
             raise InputError(
                 f"action must have shape {(self.worlds, self.action_size)} (worlds, action size), "

@@ -68,8 +68,8 @@ class PurewardVectorEnv(VectorEnv):
         """Begin a new episode in every world."""
         if options and "reset_mask" in options:
             raise InputError(
-                "all worlds are reset together, got a reset_mask; leave it out: a world that "
-                "ends restarts by itself"
+                "all worlds are reset together, got a reset_mask; leave it out, because ended "
+                "episodes restart by themselves"
             )
         one = None if seed is None else _one_seed(seed, self.num_envs)
         super().reset(seed=one, options=options)

@@ -97,8 +97,8 @@ class WarpEngine:
             if full:
                 overflow.zero_()
                 return (
-                    f"{full} of {self.worlds} worlds ran out of {what} "
-                    f"(limit {getattr(self.limits, what)} a world); raise the task's Limits.{what}"
+                    f"{full} of {self.worlds} worlds ran out of {what} (limit per world: "
+                    f"{getattr(self.limits, what)}); raise the task's Limits.{what}"
                 )
         bad = int((~torch.isfinite(self.state.qpos).all(dim=1)).sum())
         if bad:

@@ -44,7 +44,7 @@ struct Spatial {
     CUDA_CALLABLE Spatial operator+(Spatial o) const { return {w + o.w, v + o.v}; }
     CUDA_CALLABLE Spatial operator*(Real s) const { return {w * s, v * s}; }
     CUDA_CALLABLE Real dot(Spatial o) const { return w.dot(o.w) + v.dot(o.v); }
-    // How a motion vector, or a force vector, changes when carried along by this motion.
+    // Spatial cross products: rate of change of a motion vector, or a force vector, in this motion.
     CUDA_CALLABLE Spatial carry_motion(Spatial m) const {
         return {w.cross(m.w), w.cross(m.v) + v.cross(m.w)};
     }
@@ -108,7 +108,7 @@ struct Cholesky {
                 Real s = h[i][j];
 #pragma unroll
                 for (int k = 0; k < j; k++) s -= h[i][k] * h[j][k];
-                // The diagonal keeps its inverse: one division serves the column and both solves.
+                // The diagonal stores its inverse: one division for the column and both solves.
                 h[i][j] = i == j ? 1.0f / sqrtf(wp::max(s, 1e-15f)) : s * h[j][j];
             }
         }
@@ -151,7 +151,7 @@ for (int u = 0; u < NU; u++) {
 
 #pragma unroll 1
 for (int substep = 0; substep < substeps; substep++) {
-    // --- Where everything is.
+    // --- Kinematics.
     Vec pos[NB], axis[NV], anchor[NV];
     Mat rot[NB];
     pos[0] = {0.0f, 0.0f, 0.0f};
@@ -341,8 +341,7 @@ for (int substep = 0; substep < substeps; substep++) {
         if (iteration == iterations || (full_step && active == used)) break;
         used = active;
         Cholesky::solve(H, grad, step);
-        // grad' step is how steeply the objective falls; when less than single precision can
-        // tell, there is nothing left to search for.
+        // grad' step is the slope of the objective. Stop when it is below single precision.
         Real fall = 0.0f;
 #pragma unroll
         for (int i = 0; i < NV; i++) fall += grad[i] * step[i];
