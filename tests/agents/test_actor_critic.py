@@ -36,9 +36,9 @@ def test_gradients_are_those_of_autograd(norm_first):
     flattened(actor)
     flattened(critic)
     with torch.no_grad():
-        proposed, actor_trace = actor.traced(state)
-        logits, critic_trace = critic.traced(state, taken, proposed)
-        actor.pull_back(actor_trace, critic.pull_back(critic_trace, gradient))
+        proposed, actor_trace = actor.forward_trace(state)
+        logits, critic_trace = critic.forward_trace(state, taken, proposed)
+        actor.backward(actor_trace, critic.backward(critic_trace, gradient))
         torch.testing.assert_close(logits[9:], critic(state, actor(state)))
     found = [p.grad for p in [*actor.parameters(), *critic.parameters()]]
     for ours, theirs in zip(found, expected, strict=True):
@@ -66,7 +66,7 @@ def test_flattening_changes_no_output_and_leaves_views():
     assert (actor(state) == 0).all()
 
 
-def test_a_first_layer_with_norm_is_deaf_to_scale():
+def test_a_first_layer_with_norm_ignores_scale():
     rng = generator()
     actor = Actor(4, 2, norm_first=True, generator=rng)
     actor.body.biases[0].data.zero_()

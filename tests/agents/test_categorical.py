@@ -72,7 +72,7 @@ def test_projection_keeps_mass_and_means(moves, atoms, seed):
     torch.testing.assert_close(found, exact.float(), atol=1e-4, rtol=0)
 
 
-def test_a_reward_that_is_no_number_spoils_its_row_only():
+def test_a_nan_reward_affects_only_its_row():
     p = torch.full((2, 5), 0.2)
     found = project(p, torch.tensor([float("nan"), 0.0]), torch.ones(2), FIVE)
     assert found[0].isnan().any()

@@ -1,4 +1,4 @@
-"""D4PG: fixed points it must find, and updates that repeat to the bit."""
+"""D4PG: known fixed points, gradients, saving, and bitwise reproducible updates."""
 
 import math
 from dataclasses import replace
@@ -30,7 +30,7 @@ def batches(count: int, seed: int = 0, size: int = 16, state_size: int = 3, acti
         )
 
 
-def test_two_states_come_to_their_known_distributions():
+def test_two_states_converge_to_known_distributions():
     """From A a fair coin pays 0 or 2 and leads to B; B pays 1 and ends.
 
     With γ = 0.5 the return of B is 1, and that of A is 0.5 or 2.5, one half each. All three
@@ -62,7 +62,7 @@ def test_two_states_come_to_their_known_distributions():
     assert metrics["critic/loss"].item() == pytest.approx(math.log(2) / 2, abs=0.03)
 
 
-def test_a_loop_comes_to_the_sum_of_its_series():
+def test_a_loop_converges_to_the_geometric_series():
     """A state that pays 1 and leads to itself is worth 1 / (1 − γ)."""
     config = replace(SMALL, value_high=10.0, polyak=0.1)
     learner = agent(config, state_size=1, action_size=1)
@@ -104,7 +104,7 @@ def test_the_actor_finds_the_best_arm_of_a_bandit(norm_first):
     torch.testing.assert_close(found, torch.tensor([[0.6], [-0.6]]), atol=0.15, rtol=0)
 
 
-def test_a_batch_teaches_what_autograd_makes_of_the_two_losses():
+def test_gradients_equal_those_of_autograd():
     """Cross entropy to the projected target, and −Q of the actions proposed, at the same weights.
 
     The projection is written another way than the library's: atom j takes of each moved atom the
@@ -131,12 +131,16 @@ def test_a_batch_teaches_what_autograd_makes_of_the_two_losses():
     metrics = learner.find_gradients(batch)
     for parameter, gradient in zip([*critic, *actor], expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-6, rtol=1e-4)
-    told = {"loss": loss, "value": of_policy.mean(), "target_at_top": target[:, -1].mean()}
-    for name, number in told.items():
+    by_hand = {
+        "loss": loss,
+        "value": of_policy.mean(),
+        "target_at_top": target[:, -1].mean(),
+    }
+    for name, number in by_hand.items():
         assert metrics[f"critic/{name}"].item() == pytest.approx(number.item(), rel=1e-5)
 
 
-def test_updates_repeat_to_the_bit():
+def test_updates_are_bitwise_reproducible():
     one, two = agent(), agent()
     for batch in batches(20):
         first, second = one.update(batch), two.update(batch)
@@ -154,7 +158,7 @@ def test_updates_repeat_to_the_bit():
         replace(SMALL, normalise=True, critic_rate=1e-3),
     ],
 )
-def test_a_saved_agent_goes_on_as_if_never_stopped(config):
+def test_a_loaded_agent_continues_identically(config):
     learner, fresh = agent(config), agent(config, seed=9)
     for batch in batches(10):
         learner.observe(batch.state)
@@ -169,7 +173,7 @@ def test_a_saved_agent_goes_on_as_if_never_stopped(config):
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_everything_saved_is_a_tensor_of_its_own():
+def test_saved_tensors_are_copies():
     learner = agent(replace(SMALL, normalise=True))
     saved = learner.state_dict()
     assert {name.split(".")[0] for name in saved} == {
@@ -183,14 +187,14 @@ def test_everything_saved_is_a_tensor_of_its_own():
     assert all(torch.equal(saved[name], before[name]) for name in saved)
 
 
-def test_a_saved_agent_of_another_shape_is_refused():
+def test_a_saved_agent_of_another_shape_is_rejected():
     with pytest.raises(InputError, match=r"saved agent's 'actor.body.weights.0' must have shape"):
         agent().load_state_dict(agent(state_size=4).state_dict())
     with pytest.raises(InputError, match="'actor.body.weights.0' must have .* got None"):
         agent().load_state_dict({})
 
 
-def test_targets_are_copied_every_so_many_updates():
+def test_targets_are_copied_every_target_period():
     learner = agent(replace(SMALL, target_period=3))
     first = learner.target_actor.body.weights[0].clone()
     for i, batch in enumerate(batches(6), start=1):
@@ -202,7 +206,7 @@ def test_targets_are_copied_every_so_many_updates():
     assert learner.updates == 6
 
 
-def test_targets_follow_softly():
+def test_targets_move_by_polyak():
     learner = agent(replace(SMALL, polyak=0.25))
     before = learner.target_critic.body.weights[1].clone()
     learner.update(next(batches(1)))
@@ -211,7 +215,7 @@ def test_targets_follow_softly():
     torch.testing.assert_close(learner.target_critic.body.weights[1], expected)
 
 
-def test_rewards_beyond_the_support_are_seen_in_the_metrics():
+def test_rewards_beyond_the_support_show_in_the_metrics():
     batch = next(batches(1))
     assert agent().update(batch)["critic/target_at_top"] < 0.5
     high = replace(batch, reward=torch.full((16,), 1000.0))
@@ -219,7 +223,7 @@ def test_rewards_beyond_the_support_are_seen_in_the_metrics():
 
 
 @pytest.mark.parametrize("field", ["state", "action", "reward", "next_state"])
-def test_what_is_no_number_surfaces(field):
+def test_nan_propagates(field):
     learner = agent()
     batch = next(batches(1))
     getattr(batch, field)[3] = float("nan")
@@ -238,7 +242,7 @@ def test_noise_is_added_and_actions_stay_in_range():
     assert (learner.act(state, -50 * noise) == -1).all()
 
 
-def test_states_are_normalised_where_asked_and_only_there():
+def test_states_are_normalised_if_configured():
     """Seen are 30 and 10, −20 and 0, 5 and 1: means 20, −10, 3 and spreads 10, 10, 2."""
     state = torch.tensor([[30.0, -20.0, 5.0], [10.0, 0.0, 1.0]])
     normal = torch.tensor([[1.0, -1.0, 1.0], [-1.0, 1.0, -1.0]])
@@ -248,7 +252,7 @@ def test_states_are_normalised_where_asked_and_only_there():
         torch.testing.assert_close(learner.act(state), learner.actor(seen).detach())
 
 
-def test_each_world_explores_by_its_own_measure():
+def test_each_world_has_its_own_exploration_scale():
     rng = torch.Generator().manual_seed(0)
     config = ExplorationConfig(low=0.05, high=0.4)
     exploration = Exploration(config, worlds=30, action_size=4, generator=rng)
@@ -261,7 +265,7 @@ def test_each_world_explores_by_its_own_measure():
     torch.testing.assert_close(same.scale, torch.full((3, 1), 0.3))
 
 
-def test_the_normaliser_knows_mean_and_spread_of_all_it_saw():
+def test_the_normaliser_has_mean_and_deviation_of_all_states():
     rng = torch.Generator().manual_seed(0)
     seen = 1000 + torch.tensor([0.5, 20.0]) * torch.randn(700, 2, generator=rng)
     normaliser = Normaliser(2)
@@ -275,12 +279,12 @@ def test_the_normaliser_knows_mean_and_spread_of_all_it_saw():
     torch.testing.assert_close(normal.std(dim=0, correction=0), torch.ones(2), atol=1e-3, rtol=0)
 
 
-def test_before_it_saw_anything_a_normaliser_only_limits():
+def test_a_new_normaliser_only_clamps():
     states = torch.tensor([[0.5, -25.0], [-3.0, 12.0]])
     assert Normaliser(2)(states).tolist() == [[0.5, -10.0], [-3.0, 10.0]]
 
 
-def test_one_that_flew_away_does_not_hide_where_the_others_are():
+def test_an_outlier_does_not_inflate_the_deviation():
     rng = torch.Generator().manual_seed(0)
     normaliser = Normaliser(1)
     normaliser.observe(torch.randn(20_000, 1, generator=rng))
@@ -310,19 +314,19 @@ def test_one_that_flew_away_does_not_hide_where_the_others_are():
         ({"polyak": 1.5}, r"polyak in \[0, 1\]"),
     ],
 )
-def test_bad_settings_are_answered_in_a_sentence(settings, sentence):
+def test_bad_settings_are_rejected(settings, sentence):
     with pytest.raises(InputError, match=sentence):
         D4PGConfig(**settings)
 
 
-def test_bad_exploration_is_answered_in_a_sentence():
+def test_bad_exploration_is_rejected():
     with pytest.raises(InputError, match="0 ≤ low ≤ high, both finite, got low=0.4 and high=0.1"):
         ExplorationConfig(low=0.4, high=0.1)
     with pytest.raises(InputError, match="got low=0.1 and high=inf"):
         ExplorationConfig(low=0.1, high=math.inf)
 
 
-def test_arithmetic_follows_the_device_and_what_cannot_run_is_refused():
+def test_fused_arithmetic_is_rejected_on_a_cpu():
     assert agent().arithmetic == "plain"
     with pytest.raises(InputError, match="fused updates need a CUDA device, .* got cpu"):
         D4PG(SMALL, state_size=3, action_size=2, arithmetic="fused")

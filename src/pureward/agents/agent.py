@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent protocol: what a run needs of an algorithm that learns a policy from rewarded steps.
+"""The interface of an agent: an RL algorithm that a run trains.
 
-Register an agent of your own with `AGENTS.register("mine")(AgentKind(...))`.
+Register your own with `AGENTS.register("mine")(AgentKind(...))`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from pureward.registry import Registry
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Steps to learn from, with their rewards."""
+    """A batch of n-step transitions."""
 
     state: Tensor
     """s_t, float32 (batch, state size)."""
@@ -36,11 +36,11 @@ class AgentConfig:
     """Settings of an agent; each kind of agent has a subclass."""
 
     def check_returns(self, highest: float, discount: float) -> None:
-        """Refuse settings that cannot represent returns of rewards up to `highest`."""
+        """Raise InputError if returns of rewards up to `highest` cannot be represented."""
 
 
 class Agent(ABC):
-    """A policy that acts and learns."""
+    """Acts and learns."""
 
     config: AgentConfig
     state_size: int
@@ -50,11 +50,19 @@ class Agent(ABC):
 
     @abstractmethod
     def act(self, state: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return actions in [−1, 1], (worlds, action size), greedy unless noise is added."""
+        """Return actions in [−1, 1].
+
+        Args:
+            state: float32 (worlds, state size).
+            noise: to add, (worlds, action size); None for greedy actions.
+
+        Returns:
+            float32 (worlds, action size).
+        """
 
     @abstractmethod
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Learn from a batch; returns metrics, 0-d tensors on the device."""
+        """Learn from a batch; return metrics, 0-d tensors on the device."""
 
     @abstractmethod
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -62,23 +70,23 @@ class Agent(ABC):
 
     @abstractmethod
     def policy_tensors(self) -> dict[str, Tensor]:
-        """Return the state dict of `AgentKind.policy` with what was learned."""
+        """Return the state dict of `AgentKind.policy` with the learned weights."""
 
-    def observe(self, state: Tensor) -> None:  # noqa: B027 - most need not
-        """Take account of states (worlds, state size) that are acted on."""
+    def observe(self, state: Tensor) -> None:  # noqa: B027 - optional
+        """Called with the states (worlds, state size) before `act`, for running statistics."""
 
     def finite(self) -> dict[str, Tensor]:
-        """Return whether all numbers of a part are finite, by part: bool (), not read back."""
+        """Return whether all values of a part are finite, by part: bool (), on the device."""
         found = [tensor.isfinite().all() for _, tensor in self.tensors()]
         return {"agent": torch.stack(found).all()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return copies of all that `load_state_dict` needs to continue from here."""
+        """Return copies of all tensors, by name."""
         return {name: tensor.detach().clone() for name, tensor in self.tensors()}
 
     @torch.no_grad()
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
-        """Continue from where `state_dict` was taken, in place, which captured graphs see."""
+        """Load what `state_dict` returned, in place, since captured graphs hold these tensors."""
         own = dict(self.tensors())
         for name, tensor in own.items():
             found = tuple(saved[name].shape) if name in saved else None
@@ -93,16 +101,14 @@ class Agent(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentKind:
-    """One algorithm."""
+    """An algorithm."""
 
     config: type[AgentConfig]
-    """Its settings, a frozen dataclass with defaults."""
+    """Its settings: a frozen dataclass with defaults."""
     make: Callable[..., Agent]
-    """Builds the agent: called with a config, and state_size, action_size, device and seed by
-    keyword."""
+    """Builds the agent from a config and the keywords state_size, action_size, device, seed."""
     policy: Callable[..., nn.Module]
-    """Builds what acts, from states to actions: called with a config, state_size and
-    action_size."""
+    """Builds the greedy policy, states to actions, from a config, state_size, action_size."""
 
 
 #: Name → algorithm.

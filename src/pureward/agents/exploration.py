@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian exploration, each world with its own σ, from step to step independent or not.
+"""Gaussian exploration noise with a σ per world, optionally correlated in time.
 
-Where actions are velocities, independent noise averages out before anything has moved far;
-noise that lasts a few steps goes somewhere.
+If actions are velocities, independent noise averages out; correlated noise moves farther.
 """
 
 import math
@@ -16,17 +15,17 @@ from pureward.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class ExplorationConfig:
-    """How far actions stray from the policy's."""
+    """Settings of the noise that is added to actions."""
 
     low: float = 0.3
     """Smallest σ; each world draws its own between this and `high`."""
     high: float = 0.3
     """Largest σ; equal to `low` for one σ (Acme's D4PG: 0.3)."""
     correlation: float = 0.0
-    """Of the noise of one step with that of the next, in [0, 1); 0.8 lasts about five steps."""
+    """Between the noise of consecutive steps, in [0, 1); 0.8 lasts about five steps."""
 
     def __post_init__(self) -> None:
-        """Refuse ranges that are none."""
+        """Raise InputError for an invalid range."""
         if not 0 <= self.low <= self.high < math.inf:
             raise InputError(
                 f"exploration needs 0 ≤ low ≤ high, both finite, got low={self.low} and "
@@ -49,19 +48,18 @@ class Exploration:
         action_size: int,
         generator: torch.Generator,
     ) -> None:
-        """Draw each world's σ from the generator, on the generator's device."""
+        """Draw the σ of each world from the generator, on its device."""
         draw = torch.rand(worlds, 1, generator=generator, device=generator.device)
         self.scale = config.low + (config.high - config.low) * draw
-        self.action_size = action_size
-        self._kept = config.correlation
+        self._correlation = config.correlation
         self.noise = torch.zeros(worlds, action_size, device=generator.device)
-        """That of the last step, in units of σ; a checkpoint keeps it."""
+        """Noise of the last step in units of σ, (worlds, action size); part of checkpoints."""
         if config.correlation:
             self.noise.normal_(generator=generator)
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """Noise (worlds, action size) for one step."""
+        """Return noise (worlds, action size) for one step."""
         new = torch.randn(self.noise.shape, generator=generator, device=self.noise.device)
-        # Of unit variance at every step, whatever the correlation.
-        self.noise.mul_(self._kept).add_(new, alpha=math.sqrt(1.0 - self._kept**2))
+        # The variance is 1 at every step for any correlation.
+        self.noise.mul_(self._correlation).add_(new, alpha=math.sqrt(1.0 - self._correlation**2))
         return self.scale * self.noise

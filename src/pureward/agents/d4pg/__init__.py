@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""D4PG: learns from batches with rewards on them, ignorant of where the rewards come from."""
+"""D4PG; it takes rewards from batches and does not know their source."""

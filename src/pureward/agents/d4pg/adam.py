@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam (Kingma & Ba, 2015) on flat weights: one kernel a step, nothing for the host to decide."""
+"""Adam (Kingma & Ba, 2015) on flat weights: one kernel per step, no host sync."""
 
 from collections.abc import Iterator
 
@@ -11,10 +11,10 @@ EPSILON = 1e-8
 
 
 class Adam:
-    """Adam for flat tensors that hold their gradients in `grad`.
+    """Adam for flat tensors with gradients in `grad`.
 
-    It calls the fused kernel of `torch.optim.Adam`, whose own bookkeeping costs the host more
-    than the kernel for networks of this size. Step counts live on the device, for capture.
+    It calls the fused kernel of `torch.optim.Adam` directly: for networks of this size the
+    bookkeeping of the optimizer costs more. Step counts are on the device, for capture.
     """
 
     def __init__(self, weights: dict[str, Tensor], rates: dict[str, float]) -> None:
@@ -27,7 +27,7 @@ class Adam:
         self._weights = weights
         sizes = [flat.numel() for flat in weights.values()]
         one = next(iter(weights.values()))
-        # One tensor each for all weights, which a kernel may walk through at once.
+        # One tensor for all weights, which a fused kernel processes at once.
         self.first, self.second = one.new_zeros(sum(sizes)), one.new_zeros(sum(sizes))
         self.steps = one.new_zeros(len(sizes))
         self._first = dict(zip(weights, self.first.split(sizes), strict=True))
@@ -39,7 +39,7 @@ class Adam:
         }
 
     def step(self) -> None:
-        """Move the weights by their gradients, in place."""
+        """Update the weights by their gradients, in place."""
         for rate, names in self._groups.items():
             steps = [self._steps[name] for name in names]
             torch.ops.aten._foreach_add_.Scalar(steps, 1)
@@ -60,7 +60,7 @@ class Adam:
             )
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Moments and step counts, by name."""
+        """Yield moments and step counts, by name."""
         for name in self._weights:
             yield f"{name}.first_moment", self._first[name]
             yield f"{name}.second_moment", self._second[name]

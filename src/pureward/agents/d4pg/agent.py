@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """D4PG (Barth-Maron et al., 2018) with the settings of the paper's Table 4.
 
-One update draws nothing, reads nothing back and does not branch on data, so that a CUDA
-graph may hold it together with the sampling before and whatever labels the rewards.
+An update draws no random numbers, does not synchronise and does not branch on data, so a CUDA
+graph can capture it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pureward.agents.agent import Agent, Batch
 from pureward.agents.d4pg.adam import Adam
-from pureward.agents.d4pg.arithmetic import Arithmetic, fused_update, resolved
+from pureward.agents.d4pg.arithmetic import Arithmetic, fused_update, resolve
 from pureward.agents.d4pg.categorical import (
     cross_entropy,
     cross_entropy_gradient,
@@ -34,7 +34,7 @@ __all__ = ["D4PG", "Batch", "D4PGConfig"]
 
 
 class GreedyPolicy(nn.Module):
-    """What acts: the actor, and the normaliser of states if the agent has one."""
+    """The actor, with the normaliser of states if the agent has one."""
 
     def __init__(self, config: D4PGConfig, state_size: int, action_size: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class GreedyPolicy(nn.Module):
 
 
 class D4PG(Agent):
-    """A deterministic policy and a critic of its return's distribution."""
+    """A deterministic policy and a critic of the distribution of its return."""
 
     config: D4PGConfig
     captures = True
@@ -74,9 +74,9 @@ class D4PG(Agent):
             config: shape and learning settings.
             state_size: numbers in a state.
             action_size: numbers in an action.
-            device: where it lives; batches must be there too.
+            device: of the networks and of all batches.
             seed: of the initial weights, the same on every device.
-            arithmetic: "auto" for the fastest the device has; see `arithmetic`.
+            arithmetic: "auto" for the fastest of the device; see `arithmetic`.
         """
         self.config = config
         self.state_size = state_size
@@ -92,25 +92,25 @@ class D4PG(Agent):
         rates = {"actor": config.actor_rate, "critic": config.critic_rate}
         self.optimizer = Adam(self._online, rates)
         self.updates = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.arithmetic: Arithmetic = resolved(arithmetic, self)
+        self.arithmetic: Arithmetic = resolve(arithmetic, self)
         self._fused: dict[int, FusedUpdate | None] = {}
 
     @torch.no_grad()
     def act(self, state: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return actions in [−1, 1], (worlds, action size), greedy unless noise is added."""
+        """Return actions (worlds, action size) in [−1, 1]; noise of the same shape is added."""
         action = self.actor(self._normalised(state))
         return action if noise is None else (action + noise).clamp_(-1.0, 1.0)
 
     def observe(self, state: Tensor) -> None:
-        """Let the normaliser, if there is one, take account of new states."""
+        """Update the normaliser, if there is one, with states (worlds, state size)."""
         if self.normaliser is not None:
             self.normaliser.observe(state)
 
     @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Take one step of critic and actor on a batch; returns metrics, detached.
+        """Update critic and actor with a batch; return metrics, detached.
 
-        Both gradients are taken at the same weights, as in D4PG's Algorithm 1.
+        Both gradients are computed at the same weights, as in D4PG's Algorithm 1.
         """
         fused = self._fused_update(len(batch.state))
         if fused is None:
@@ -122,11 +122,11 @@ class D4PG(Agent):
 
     @torch.no_grad()
     def find_gradients(self, batch: Batch) -> dict[str, Tensor]:
-        """Write what a batch teaches both networks into their gradients; returns metrics."""
+        """Write the gradients of both networks for a batch; return metrics."""
         state = self._normalised(batch.state)
         target = self._target(batch)
-        proposed, actor_trace = self.actor.traced(state)
-        logits, critic_trace = self.critic.traced(state, batch.action, proposed)
+        proposed, actor_trace = self.actor.forward_trace(state)
+        logits, critic_trace = self.critic.forward_trace(state, batch.action, proposed)
         log_taken = logits[: len(state)].log_softmax(dim=-1)
         of_proposed = logits[len(state) :].softmax(dim=-1)
         value = expected_value(of_proposed, self.support)
@@ -136,22 +136,28 @@ class D4PG(Agent):
                 -expected_value_gradient(of_proposed, value, self.support),
             ]
         )
-        self.actor.pull_back(actor_trace, self.critic.pull_back(critic_trace, gradient))
+        self.actor.backward(actor_trace, self.critic.backward(critic_trace, gradient))
         return {
             "critic/loss": cross_entropy(target, log_taken),
             "critic/value": value.mean(),
-            # Mass the support cannot place higher: near 1, the critic no longer tells apart.
+            # Probability of the highest atom: near 1, the critic no longer ranks actions.
             "critic/target_at_top": target[:, -1].mean(),
         }
 
     @torch.no_grad()
     def move(self) -> None:
-        """Take Adam's step by the gradients and let the targets follow."""
+        """Take an Adam step and update the target networks."""
         self.optimizer.step()
-        self._follow()
+        self.updates += 1
+        share = self.config.polyak
+        if share == 0:
+            # 1 or 0 by a counter on the device: no host sync.
+            share = (self.updates % self.config.target_period == 0).float()
+        for target, online in zip(self._targets, self._online.values(), strict=True):
+            target.lerp_(online, share)
 
     def twin(self) -> "D4PG":
-        """Another agent of this shape on this device, which learns by plain arithmetic."""
+        """Return a new agent of this shape on this device with plain arithmetic."""
         return D4PG(
             self.config,
             state_size=self.state_size,
@@ -161,21 +167,15 @@ class D4PG(Agent):
         )
 
     def finite(self) -> dict[str, Tensor]:
-        """Whether each network's weights are all numbers, bool () each, not read back."""
+        """Return whether the weights of each network are finite: bool (), on the device."""
         return {name: weights.isfinite().all() for name, weights in self._online.items()}
 
     def policy_tensors(self) -> dict[str, Tensor]:
         """Return the state dict of `GreedyPolicy`."""
-        parts = {"actor": self.actor, "normaliser": self.normaliser}
-        return {
-            f"{part}.{name}": tensor
-            for part, module in parts.items()
-            if module is not None
-            for name, tensor in module.state_dict().items()
-        }
+        return dict(_named_tensors({"actor": self.actor, "normaliser": self.normaliser}))
 
     def _networks(self, state_size: int, action_size: int, seed: int) -> tuple[Actor, Critic]:
-        # Drawn on the CPU: a seed means the same weights on every device.
+        # Drawn on the CPU, so that a seed gives the same weights on every device.
         rng = torch.Generator().manual_seed(seed)
         config = self.config
         actor = Actor(
@@ -199,40 +199,34 @@ class D4PG(Agent):
         return state if self.normaliser is None else self.normaliser(state)
 
     def _target(self, batch: Batch) -> Tensor:
-        """Distribution of the n-step return under the target networks."""
+        """Distribution of the n-step return under the target networks, (batch, atoms)."""
         next_state = self._normalised(batch.next_state)
         logits = self.target_critic(next_state, self.target_actor(next_state))
         return project(logits.softmax(dim=-1), batch.reward, batch.discount, self.support)
 
     def _fused_update(self, batch: int) -> "FusedUpdate | None":
-        """The kernels for batches of a size, or nothing where plain arithmetic is used."""
+        """The fused kernels for a batch size, or None for plain arithmetic."""
         if self.arithmetic == "plain":
             return None
         if batch not in self._fused:
             self._fused[batch] = fused_update(self, batch)
         return self._fused[batch]
 
-    def _follow(self) -> None:
-        """Let the targets follow: a little at every update, or all at once now and then."""
-        self.updates += 1
-        share = self.config.polyak
-        if share == 0:
-            # 1 or 0, by a counter on the device: the host need not know which update this is.
-            share = (self.updates % self.config.target_period == 0).float()
-        for target, online in zip(self._targets, self._online.values(), strict=True):
-            target.lerp_(online, share)
-
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor that learning changes, by name."""
-        parts = {
+        """Yield every tensor that learning changes, by name."""
+        modules = {
             "actor": self.actor,
             "critic": self.critic,
             "target_actor": self.target_actor,
             "target_critic": self.target_critic,
             "normaliser": self.normaliser,
         }
-        for part, module in parts.items():
-            if module is not None:
-                yield from ((f"{part}.{name}", t) for name, t in module.state_dict().items())
+        yield from _named_tensors(modules)
         yield from ((f"optimizer.{name}", tensor) for name, tensor in self.optimizer.tensors())
         yield "updates", self.updates
+
+
+def _named_tensors(modules: Mapping[str, nn.Module | None]) -> Iterator[tuple[str, Tensor]]:
+    for part, module in modules.items():
+        if module is not None:
+            yield from ((f"{part}.{name}", t) for name, t in module.state_dict().items())

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an agent's updates run on the fused kernels (`kernels/d4pg`) or on torch's own.
+"""Chooses between torch's operations and the fused kernels (`kernels/d4pg`) for updates.
 
-"plain" is the reference and the CPU's: float32 throughout. "fused" is CUDA's, one launch where
-plain makes five: its matrix products round their factors to TF32 (10 bits) and sum in float32.
-"auto" is fused on CUDA where Triton is installed and the kernels have agreed with plain on the
-machine at hand, for the batch size at hand.
+"plain" is the reference, float32 throughout. "fused" needs CUDA and a fifth of the launches; its
+matrix products round their factors to TF32 (10 bits) and sum in float32. "auto" is fused on CUDA
+if Triton is installed and the kernels agree with plain on this machine, for this batch size.
 """
 
 from importlib.util import find_spec
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 Arithmetic = Literal["auto", "plain", "fused"]
 
 
-def resolved(arithmetic: Arithmetic, agent: "D4PG") -> Arithmetic:
-    """Return "plain" where nothing else can run; refuse what cannot."""
+def resolve(arithmetic: Arithmetic, agent: "D4PG") -> Arithmetic:
+    """Return "plain" if the kernels cannot run; raise InputError if "fused" was requested."""
     if arithmetic not in get_args(Arithmetic):
         raise InputError(f"unknown arithmetic {arithmetic!r}; choose from {get_args(Arithmetic)}")
     covered = agent.device.type == "cuda" and _covered(agent)
@@ -36,7 +35,7 @@ def resolved(arithmetic: Arithmetic, agent: "D4PG") -> Arithmetic:
 
 
 def fused_update(agent: "D4PG", batch: int) -> "FusedUpdate | None":
-    """Return the kernels for an agent and a batch size, or nothing where they may not be used."""
+    """Return the kernels for an agent and a batch size, or None if they may not be used."""
     if agent.arithmetic == "auto" and not _trusted(agent, batch):
         return None
     from pureward.kernels.d4pg.update import FusedUpdate
@@ -47,7 +46,7 @@ def fused_update(agent: "D4PG", batch: int) -> "FusedUpdate | None":
 def _trusted(agent: "D4PG", batch: int) -> bool:
     from pureward.kernels.d4pg.verify import agrees
 
-    # Comparing waits for the device, which a graph cannot hold; warm-up calls come before it.
+    # Comparing waits for the device, which a graph cannot; warm-up calls come before it.
     return not torch.cuda.is_current_stream_capturing() and agrees(agent, batch)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions over evenly spaced values: the categorical critic's arithmetic."""
+"""Categorical distributions over evenly spaced returns: the equations of the critic."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Support:
-    """The values a return may take."""
+    """The atoms of a distribution."""
 
     low: float
     """V_min."""
@@ -20,33 +20,35 @@ class Support:
 
     @property
     def gap(self) -> float:
-        """Distance between neighbouring values."""
+        """Distance between neighbouring atoms."""
         return (self.high - self.low) / (len(self.atoms) - 1)
 
 
 def support(low: float, high: float, count: int, device: torch.device | str = "cpu") -> Support:
-    """Evenly spaced values from `low` to `high` (Table 4: 51 from 0 to 100)."""
+    """Return evenly spaced atoms from `low` to `high` (Table 4: 51 from 0 to 100)."""
     return Support(low=low, high=high, atoms=torch.linspace(low, high, count, device=device))
 
 
 def project(probabilities: Tensor, reward: Tensor, discount: Tensor, support: Support) -> Tensor:
-    """Distribution of reward + discount · Z on the support's own atoms.
+    """Project reward + discount · Z onto the atoms (Bellemare et al., 2017; used by D4PG).
 
-    The projection of Bellemare et al. (2017), used by D4PG: each moved atom shares its mass
-    between its two neighbours in proportion to nearness; what leaves the support gathers at
-    the end it left by.
+    The mass of each moved atom is split between its two neighbours in proportion to proximity.
+    Mass outside the support goes to the nearest end.
 
     Args:
         probabilities: (batch, atoms), of Z.
         reward: (batch,), summed over the n steps.
-        discount: (batch,), of the bootstrap; 0 where there is none.
+        discount: (batch,), of the bootstrap; 0 after a terminal step.
         support: the atoms.
+
+    Returns:
+        Probabilities (batch, atoms).
     """
     top = len(support.atoms) - 1
-    # Moved atoms, counted in gaps from the lowest one.
+    # Moved atoms, in gaps from the lowest.
     moved = (reward[:, None] - support.low + discount[:, None] * support.atoms) / support.gap
     moved = moved.clamp(0, top)
-    # Clamped as integers once more, so that a NaN reward spoils its row and indexes nothing.
+    # Clamped again as integers: a NaN reward makes its row NaN and does not index out of bounds.
     below = moved.long().clamp(0, top - 1)
     to_above = probabilities * (moved - below)
     projected = torch.zeros_like(probabilities)
@@ -60,15 +62,15 @@ def cross_entropy(target: Tensor, log_probabilities: Tensor) -> Tensor:
 
 
 def cross_entropy_gradient(target: Tensor, probabilities: Tensor) -> Tensor:
-    """Gradient of the mean cross entropy by the logits: (batch, atoms)."""
+    """Gradient of the mean cross entropy with respect to the logits, (batch, atoms)."""
     return (probabilities - target) / len(target)
 
 
 def expected_value(probabilities: Tensor, support: Support) -> Tensor:
-    """Mean of each distribution (batch, atoms): (batch,)."""
+    """Mean of each distribution (batch, atoms); returns (batch,)."""
     return probabilities @ support.atoms
 
 
 def expected_value_gradient(probabilities: Tensor, value: Tensor, support: Support) -> Tensor:
-    """Gradient of the batch's mean expected value by the logits: (batch, atoms)."""
+    """Gradient of the mean expected value with respect to the logits, (batch, atoms)."""
     return probabilities * (support.atoms - value[:, None]) / len(value)

@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from pureward.agents.agent import AgentConfig
 from pureward.errors import InputError
 
-# Units of a layer: a mistyped number is told before it fills the memory, page by page.
+# Units of a layer; more are taken as a typing error.
 _WIDEST = 16_384
-# Returns are float32, which ends at 3e38.
+# Returns are float32, at most 3e38.
 _HIGHEST = 1e30
 
 
 @dataclass(frozen=True, kw_only=True)
 class D4PGConfig(AgentConfig):
-    """How the agent looks and learns; the defaults are Table 4, then Acme's D4PG."""
+    """Settings of D4PG; the defaults are Table 4's, and Acme's where it is silent."""
 
     actor_layers: tuple[int, ...] = (300, 200)
     """Hidden layers of the policy."""
     critic_layers: tuple[int, ...] = (400, 300)
     """Hidden layers of the critic."""
     norm_first: bool = False
-    """LayerNorm and tanh after the first layers instead of ReLU, as Acme does."""
+    """LayerNorm and tanh instead of ReLU after the first layer, as in Acme."""
     atoms: int = 51
-    """Values in the critic's distribution."""
+    """Atoms of the critic's distribution."""
     value_low: float = 0.0
     """V_min, the lowest return."""
     value_high: float = 100.0
@@ -35,12 +35,12 @@ class D4PGConfig(AgentConfig):
     target_period: int = 100
     """Updates between copies to the target networks, while `polyak` is 0."""
     polyak: float = 0.0
-    """Share of new weights mixed into the targets at every update; 0 copies instead."""
+    """Share of new weights mixed into the targets per update; 0 for copies instead."""
     normalise: bool = False
-    """Bring states to zero mean and unit spread by what `observe` has seen."""
+    """Normalise states by their running mean and standard deviation."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot learn."""
+        """Raise InputError for invalid settings."""
         for name in ("actor_rate", "critic_rate"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(
@@ -66,7 +66,7 @@ class D4PGConfig(AgentConfig):
             )
 
     def check_returns(self, highest: float, discount: float) -> None:
-        """Refuse a highest return below what rewards up to `highest` can reach."""
+        """Raise InputError if rewards up to `highest` can exceed `value_high`."""
         needed = highest / (1.0 - discount) if discount < 1 else 0.0
         if self.value_high < needed * (1 - 1e-6):
             raise InputError(

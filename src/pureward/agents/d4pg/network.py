@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actor and critic of Table 4, with their gradients written out.
+"""Actor and critic of Table 4, with hand-written gradients.
 
-D4PG asks the critic twice about a batch: for its own loss, and for the action gradient, which
-must not teach the critic. With gradients written out both are one pass forward and one back in
-which only some rows teach the weights, and an update is half the work for host and device that
-autograd makes of it. `tests/agent` compares them with autograd's.
+D4PG evaluates the critic twice per batch: for its own loss, and for the action gradient, which
+must not change the critic. With hand-written gradients both share one forward and one backward
+pass, and an update is half the work of autograd's. `tests/agents` compares the two.
 """
 
 import math
@@ -14,34 +13,34 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-# Rows of a batch: all of them.
+# All rows of a batch.
 ALL = slice(None)
 
 
 class NormTanh(nn.Module):
-    """LayerNorm, then tanh: what Acme's D4PG puts after the first layer."""
+    """LayerNorm, then tanh, as after the first layer of Acme's D4PG."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size))
         self.bias = nn.Parameter(torch.zeros(size))
 
-    def traced(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the output for x (batch, size) and what `pull_back` needs to know of it."""
+    def forward_trace(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the output for x (batch, size) and the values that `backward` needs."""
         y, mean, scale = torch.native_layer_norm(x, x.shape[1:], self.weight, self.bias, 1e-5)
         return y.tanh_(), (x, mean, scale, y)
 
-    def pull_back(self, kept: tuple[Tensor, ...], gradient: Tensor, taught: slice) -> Tensor:
-        """Write the parameters' gradients and return the input's; see `MLP.pull_back`."""
+    def backward(self, kept: tuple[Tensor, ...], gradient: Tensor, rows: slice) -> Tensor:
+        """Write the gradients of the parameters and return the input's; see `MLP.backward`."""
         x, mean, scale, y = kept
         gradient = torch.ops.aten.tanh_backward(gradient, y)
-        teaching = gradient[taught]
-        normed = ((x - mean) * scale)[taught]
-        torch.sum(teaching * normed, dim=0, out=self.weight.grad)
-        torch.sum(teaching, dim=0, out=self.bias.grad)
-        wanted = [True, False, False]
+        chosen = gradient[rows]
+        normed = ((x - mean) * scale)[rows]
+        torch.sum(chosen * normed, dim=0, out=self.weight.grad)
+        torch.sum(chosen, dim=0, out=self.bias.grad)
+        outputs = [True, False, False]
         return torch.ops.aten.native_layer_norm_backward(
-            gradient, x, x.shape[1:], mean, scale, self.weight, self.bias, wanted
+            gradient, x, x.shape[1:], mean, scale, self.weight, self.bias, outputs
         )[0]
 
 
@@ -60,63 +59,63 @@ class MLP(nn.Module):
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
         for fan_in, fan_out in pairwise(sizes):
-            # Inputs first, unlike nn.Linear's: see `_turned`.
+            # (inputs, outputs), unlike nn.Linear's: see `_transposed`.
             self.weights.append(nn.Parameter(_uniform((fan_in, fan_out), fan_in, generator)))
             self.biases.append(nn.Parameter(_uniform((fan_out,), fan_in, generator)))
         self.norm = NormTanh(sizes[1]) if norm_first else None
-        # The same parameters in a plain list: torch's own is slow to walk through.
+        # The same parameters in a plain list: iterating over a ParameterList is slow.
         self._layers = list(zip(self.weights, self.biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, input) to (batch, output)."""
-        return self.traced(x)[0]
+        return self.forward_trace(x)[0]
 
-    def traced(self, x: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """Return the output for x (batch, input) and what `pull_back` needs to know of it."""
+    def forward_trace(self, x: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        """Return the output for x (batch, input) and the values that `backward` needs."""
         kept: list[tuple[Tensor, ...]] = []
         last = len(self._layers) - 1
         for depth, (weight, bias) in enumerate(self._layers):
             kept.append((x,))
             if depth == 0 and self.norm is not None:
-                x, seen = self.norm.traced(torch.addmm(bias, x, weight))
+                x, seen = self.norm.forward_trace(torch.addmm(bias, x, weight))
                 kept.append(seen)
             else:
                 x = torch.addmm(bias, x, weight) if depth == last else _relu(x, weight, bias)
         return x, kept
 
-    def pull_back(
+    def backward(
         self,
         kept: list[tuple[Tensor, ...]],
         gradient: Tensor,
         *,
-        taught: slice = ALL,
-        asked: tuple[slice, slice] | None = None,
+        rows: slice = ALL,
+        wanted: tuple[slice, slice] | None = None,
     ) -> Tensor | None:
-        """Write the parameters' gradients, where `flattened` put them, and return the input's.
+        """Write the gradients of the parameters and return the gradient of the input.
 
         Args:
-            kept: from `traced`; is used up.
+            kept: from `forward_trace`; it is emptied.
             gradient: of the output, (batch, output).
-            taught: rows that teach the parameters; the others only pass gradients through.
-            asked: rows and columns of the input whose gradient is returned; None for none.
+            rows: of the batch that count for the parameters; others only pass gradients on.
+            wanted: rows and columns of the input whose gradient is returned; None for none.
         """
         for depth in reversed(range(len(self._layers))):
             if depth == 0 and self.norm is not None:
-                gradient = self.norm.pull_back(kept.pop(), gradient, taught)
+                gradient = self.norm.backward(kept.pop(), gradient, rows)
             (x,) = kept.pop()
             weight, bias = self._layers[depth]
-            teaching = gradient[taught]
-            torch.mm(x[taught].t(), teaching, out=weight.grad)
-            torch.sum(teaching, dim=0, out=bias.grad)
+            chosen = gradient[rows]
+            torch.mm(x[rows].t(), chosen, out=weight.grad)
+            torch.sum(chosen, dim=0, out=bias.grad)
             if depth == 0:
                 break
-            gradient = gradient @ _turned(weight)
+            gradient = gradient @ _transposed(weight)
             if depth > 1 or self.norm is None:
                 gradient = torch.ops.aten.threshold_backward(gradient, x, 0)
-        if asked is None:
+        if wanted is None:
             return None
-        rows, columns = asked
-        return gradient[rows] @ _turned(self._layers[0][0][columns])
+        wanted_rows, columns = wanted
+        return gradient[wanted_rows] @ _transposed(self._layers[0][0][columns])
 
 
 class Actor(nn.Module):
@@ -139,16 +138,16 @@ class Actor(nn.Module):
         """Return the actions (batch, action size) of states (batch, state size)."""
         return self.body(state).tanh_()
 
-    def traced(self, state: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """Return the actions of states and what `pull_back` needs to know of them."""
-        proposal, kept = self.body.traced(state)
+    def forward_trace(self, state: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        """Return the actions of states and the values that `backward` needs."""
+        proposal, kept = self.body.forward_trace(state)
         action = proposal.tanh_()
         return action, [*kept, (action,)]
 
-    def pull_back(self, kept: list[tuple[Tensor, ...]], gradient: Tensor) -> None:
-        """Write the parameters' gradients from the actions' (batch, action size)."""
+    def backward(self, kept: list[tuple[Tensor, ...]], gradient: Tensor) -> None:
+        """Write the gradients of the parameters from those of the actions (batch, action size)."""
         (action,) = kept.pop()
-        self.body.pull_back(kept, torch.ops.aten.tanh_backward(gradient, action))
+        self.body.backward(kept, torch.ops.aten.tanh_backward(gradient, action))
 
 
 class Critic(nn.Module):
@@ -173,41 +172,39 @@ class Critic(nn.Module):
         """Return logits (batch, atoms) of the return's distribution."""
         return self.body(torch.cat([state, action], dim=1))
 
-    def traced(
+    def forward_trace(
         self, state: Tensor, taken: Tensor, proposed: Tensor
     ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
         """Return logits (2 · batch, atoms): of actions taken, then of actions proposed."""
-        known = torch.cat([state, taken], dim=1)
-        asked = torch.cat([state, proposed], dim=1)
-        return self.body.traced(torch.cat([known, asked]))
+        pairs = [torch.cat([state, action], dim=1) for action in (taken, proposed)]
+        return self.body.forward_trace(torch.cat(pairs))
 
-    def pull_back(self, kept: list[tuple[Tensor, ...]], gradient: Tensor) -> Tensor:
-        """Write the parameters' gradients from the actions taken; return the proposed ones'."""
+    def backward(self, kept: list[tuple[Tensor, ...]], gradient: Tensor) -> Tensor:
+        """Write the gradients from the actions taken; return those of the actions proposed."""
         half = len(gradient) // 2
-        asked = slice(half, None), slice(self.state_size, None)
-        result = self.body.pull_back(kept, gradient, taught=slice(half), asked=asked)
+        wanted = slice(half, None), slice(self.state_size, None)
+        result = self.body.backward(kept, gradient, rows=slice(half), wanted=wanted)
         assert result is not None
         return result
 
 
 def _relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """ReLU of x W + b; on CUDA one kernel, which autograd does not know."""
+    """ReLU of x W + b; on CUDA one kernel, which has no autograd formula."""
     if x.is_cuda and not torch.is_grad_enabled():
         return torch.ops.aten._addmm_activation.default(bias, x, weight)
     return torch.addmm(bias, x, weight).relu_()
 
 
-def _turned(weight: Tensor) -> Tensor:
+def _transposed(weight: Tensor) -> Tensor:
     """Wᵀ, copied on a CPU.
 
-    On ARM CPUs a product with a transposed second factor of these sizes takes a tenth longer,
-    and with one thread of several up to three times as long; a copy is cheap. It is why weights
-    lie inputs first: forward passes, the targets' too, then need no transpose.
+    On ARM CPUs a product with a transposed second factor takes 1.1 to 3 times as long as one with
+    a copy. Forward passes need no transpose, since weights are stored (inputs, outputs).
     """
     return weight.t().contiguous() if weight.device.type == "cpu" else weight.t()
 
 
 def _uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> Tensor:
-    """Draw from U(±1/√fan-in), which is what PyTorch's linear layers start from."""
+    """Draw from U(±1/√fan-in), the initial distribution of PyTorch's linear layers."""
     bound = 1 / math.sqrt(fan_in)
     return (2 * torch.rand(shape, generator=generator) - 1) * bound

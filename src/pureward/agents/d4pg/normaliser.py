@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States brought to zero mean and unit spread, by what has been seen of them so far."""
+"""Normalises states by their running mean and standard deviation."""
 
 import torch
 from torch import Tensor, nn
 
-# Normalised states are kept this close: one outlier must not blow up a network.
+# Bound of normalised states, against outliers.
 FARTHEST = 10.0
-# Nor may it count for more in the spread, once so many states have told how wide that is: a block
-# that flies out of the room would leave the policy blind to where all others lie.
+# States from which the statistics bound outliers too: one block that flies out of the scene would
+# otherwise inflate the standard deviation.
 _TRUSTED = 10_000
 _SMALLEST_SPREAD = 1e-2
 
 
 class Normaliser(nn.Module):
-    """Running mean and spread of states, on their device; updated without a host wait."""
+    """Running mean and standard deviation of states, updated without a host sync."""
 
     mean: Tensor
     squares: Tensor
@@ -23,7 +23,7 @@ class Normaliser(nn.Module):
 
     def __init__(self, state_size: int) -> None:
         super().__init__()
-        # Sums over millions of states are kept in doubles; what networks see is float32.
+        # Sums over millions of states need float64.
         self.register_buffer("mean", torch.zeros(state_size, dtype=torch.float64))
         self.register_buffer("squares", torch.zeros(state_size, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
@@ -32,7 +32,7 @@ class Normaliser(nn.Module):
 
     @torch.no_grad()
     def observe(self, state: Tensor) -> None:
-        """Take account of states (batch, state size), by Chan's parallel variance."""
+        """Add states (batch, state size), by Chan's parallel variance."""
         number = len(state)
         reach = torch.where(self.count >= _TRUSTED, FARTHEST / self.scale, torch.inf)
         state = state.clamp(self.shift - reach, self.shift + reach).double()
@@ -48,5 +48,5 @@ class Normaliser(nn.Module):
         self.scale.copy_(1 / spread)
 
     def forward(self, state: Tensor) -> Tensor:
-        """Return states (batch, state size) as networks like them."""
+        """Return normalised states (batch, state size)."""
         return ((state - self.shift) * self.scale).clamp(-FARTHEST, FARTHEST)

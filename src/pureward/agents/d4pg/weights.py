@@ -6,29 +6,29 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-# Parameters start at multiples of this many numbers, 128 bytes, as matrix products like it.
+# Parameters start at multiples of 128 bytes (32 floats), for fast matrix products.
 _ALIGNMENT = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlatWeights:
-    """Parameters and gradients of networks, one after the other."""
+    """Concatenated parameters and gradients of networks."""
 
     values: Tensor
     """Every parameter, float32 (numbers,), with gaps of zeros for alignment."""
     gradients: Tensor
-    """Alike."""
+    """Their gradients, float32 (numbers,)."""
     parts: list[Tensor]
-    """The share of `values` of each network; its `grad` is that of `gradients`."""
+    """The part of `values` of each network; its `grad` is a part of `gradients`."""
 
 
 def flattened(*networks: nn.Module) -> FlatWeights:
-    """Move parameters into one tensor, of which they become views, and gradients likewise.
+    """Make parameters views of one tensor, and gradients views of another.
 
-    Optimiser and target networks then handle one tensor.
+    The optimizer and the target update then process one tensor per network.
     """
     parameters = [list(network.parameters()) for network in networks]
-    sizes = [sum(_room(one) for one in several) for several in parameters]
+    sizes = [sum(_padded_size(one) for one in several) for several in parameters]
     values = torch.zeros(sum(sizes), device=parameters[0][0].device)
     gradients = torch.zeros_like(values)
     at = 0
@@ -37,12 +37,12 @@ def flattened(*networks: nn.Module) -> FlatWeights:
         values[here] = parameter.detach().flatten()
         parameter.data = values[here].view_as(parameter)
         parameter.grad = gradients[here].view_as(parameter)
-        at += _room(parameter)
+        at += _padded_size(parameter)
     parts = list(values.split(sizes))
     for part, gradient in zip(parts, gradients.split(sizes), strict=True):
         part.grad = gradient
     return FlatWeights(values=values, gradients=gradients, parts=parts)
 
 
-def _room(parameter: Tensor) -> int:
+def _padded_size(parameter: Tensor) -> int:
     return -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
