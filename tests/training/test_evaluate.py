@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes, returns and successes that can be counted by hand."""
+"""Evaluation: returns and successes of whole episodes, hand-computed."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def test_the_same_seed_gives_the_same_returns_whatever_ran_before():
     assert torch.equal(first.returns, again.returns)
 
 
-def test_an_error_counts_from_where_the_reward_counts():
+def test_reward_error_adds_the_zero_of_the_reward():
     """A gate adds 1 to every reward where the lowest annotated one is −1."""
     result = Evaluation(
         returns=torch.tensor([-5.0, -4.0]),
@@ -56,7 +56,7 @@ def test_summary_by_hand():
     assert (summary["return_min"], summary["return_max"], summary["success"]) == (1.0, 6.0, 0.75)
 
 
-def test_a_moment_of_success_is_not_enough(monkeypatch):
+def test_success_must_last(monkeypatch):
     env = pureward.make("reach", 2, "cpu")
     steps = iter(range(10**6))
 
@@ -70,7 +70,7 @@ def test_a_moment_of_success_is_not_enough(monkeypatch):
 
 
 @pytest.mark.parametrize(("hold", "first"), [(1, HOLD), (4, HOLD), (HOLD, HOLD), (12, 12)])
-def test_a_task_that_waits_itself_is_not_waited_for_again(monkeypatch, hold, first):
+def test_the_hold_of_a_task_counts_towards_the_hold_of_an_evaluation(monkeypatch, hold, first):
     env = pureward.make("reach", 16, "cpu")
     steps = iter(range(10**6))
 

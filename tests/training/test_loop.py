@@ -1,4 +1,4 @@
-"""A run: what it writes, and that stopping it in any way loses nothing."""
+"""A run: what it writes, how it stops, and that it resumes without loss."""
 
 import json
 import math
@@ -29,7 +29,7 @@ SCRIPT = str(Path(__file__).parents[1] / "tiny.py")
 
 
 def metrics(run: Path) -> list[dict]:
-    """What a run measured, without the clock."""
+    """The metrics of a run, without seconds."""
     return [
         {name: value for name, value in row.items() if name != "seconds"}
         for row in read_metrics(run / "metrics.jsonl")
@@ -58,12 +58,12 @@ def assert_same_run(one: Path, two: Path) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_settings_of_another_class_are_refused():
+def test_settings_of_another_class_are_rejected():
     with pytest.raises(InputError, match="trained by its RunConfig, got dict; make one with"):
         pureward.train({"task": "reach"})
 
 
-def test_a_run_leaves_what_it_should(whole):
+def test_a_run_writes_its_files(whole):
     status = json.loads((whole / "status.json").read_text())
     assert status["state"] == "finished"
     assert status["env_steps"] == 800
@@ -76,7 +76,7 @@ def test_a_run_leaves_what_it_should(whole):
     assert any("critic/loss" in row for row in rows)
     assert any(file.name.startswith("events") for file in (whole / "tensorboard").iterdir())
     kept = sorted(path.name for path in (whole / "checkpoints").glob("step-*"))
-    assert len(kept) in (2, 3)  # the newest two, and the best where it is another
+    assert len(kept) in (2, 3)  # the newest two, and the best if it is another
     assert kept[-1] == "step-000000000800"
     assert from_json(json.loads((whole / "config.json").read_text())) == tiny(whole)
     assert [load_policy(whole, path).env_steps for path in snapshots(whole)] == [
@@ -84,14 +84,14 @@ def test_a_run_leaves_what_it_should(whole):
     ]  # fmt: skip
 
 
-def test_no_bar_is_drawn_for_a_reward_model_that_the_method_has_not(tmp_path, capsys):
+def test_a_method_without_a_reward_model_has_no_bar_for_it(tmp_path, capsys):
     pureward.train(tiny(tmp_path / "run", env_steps=40))
     shown = capsys.readouterr().err
     assert "reach truth" in shown
     assert "reward model" not in shown
 
 
-def test_the_policy_is_read_back_as_it_was(whole):
+def test_a_loaded_policy_acts_like_the_agent(whole):
     from pureward.agents.d4pg.agent import D4PG
 
     agent = D4PG(tiny(whole).agent, state_size=4, action_size=2)
@@ -121,7 +121,7 @@ def test_resuming_a_finished_run_adds_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["settings", "facts", "numbers", "past", "size"])
-def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damage):
+def test_a_checkpoint_that_does_not_fit_is_rejected(tmp_path, damage):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
     config = tiny(run, env_steps=160)
@@ -145,7 +145,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(tmp_path, damag
     assert snapshots(run) == kept
 
 
-def test_policies_of_a_lost_future_are_forgotten(tmp_path):
+def test_snapshots_newer_than_the_checkpoint_are_deleted(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=400, checkpoint_every=240, snapshot_every=80))
     shutil.rmtree(run / "checkpoints/step-000000000400")  # as if killed before its last checkpoint
@@ -154,7 +154,7 @@ def test_policies_of_a_lost_future_are_forgotten(tmp_path):
     assert steps == [0, 80, 160, 240, 320]
 
 
-def test_a_run_is_not_begun_over_what_another_left(tmp_path):
+def test_checkpoints_without_a_config_are_not_overwritten(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
     before = metrics(run)
@@ -164,7 +164,7 @@ def test_a_run_is_not_begun_over_what_another_left(tmp_path):
     assert metrics(run) == before
 
 
-def test_a_run_whose_resume_is_refused_stays_as_it_was(tmp_path):
+def test_a_rejected_resume_changes_no_file(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
     kept = ("config.json", "status.json", "metrics.jsonl")
@@ -174,7 +174,7 @@ def test_a_run_whose_resume_is_refused_stays_as_it_was(tmp_path):
     assert [(run / name).read_bytes() for name in kept] == before
 
 
-def test_a_run_without_its_checkpoints_is_not_begun_anew_over_its_metrics(tmp_path):
+def test_metrics_without_checkpoints_are_not_overwritten(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
     shutil.rmtree(run / "checkpoints")
@@ -197,7 +197,7 @@ def wait_for(condition, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, "the run ended; see output.txt beside it"
-        assert time.monotonic() < deadline, "the run does not get going"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.01)
 
 
@@ -277,13 +277,13 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--out", str(run)])
     assert stop.value.code == 1
-    assert "pureward: no space is left to write" in capsys.readouterr().err
+    assert "pureward: no space left to write" in capsys.readouterr().err
     assert checkpoint.read_newest(run / "checkpoints").facts["step"] == 160
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
 
 
 @pytest.mark.parametrize("fate", ["moved", "deleted", "replaced"])
-def test_a_run_does_not_go_on_in_another_folder_than_it_began_in(tmp_path, monkeypatch, fate):
+def test_a_run_stops_if_its_folder_is_moved(tmp_path, monkeypatch, fate):
     run, elsewhere, write, count = (
         tmp_path / "run",
         tmp_path / "elsewhere",
@@ -320,15 +320,15 @@ def _training(run: Path):
 def spoil_loss(monkeypatch):
     from pureward.agents.d4pg import agent as d4pg
 
-    honest, count = d4pg.cross_entropy, iter(range(1, 10**9))
+    original, count = d4pg.cross_entropy, iter(range(1, 10**9))
     monkeypatch.setattr(
         d4pg,
         "cross_entropy",
-        lambda *args: honest(*args) * (float("nan") if next(count) == 37 else 1.0),
+        lambda *args: original(*args) * (float("nan") if next(count) == 37 else 1.0),
     )
 
 
-def test_a_loss_that_is_no_number_stops_the_run_at_that_update(tmp_path, monkeypatch):
+def test_a_nan_loss_stops_the_run_at_that_update(tmp_path, monkeypatch):
     spoil_loss(monkeypatch)
     run = tmp_path / "run"
     with pytest.raises(TrainingError, match="critic/loss is not finite since update 37;"):
@@ -338,7 +338,7 @@ def test_a_loss_that_is_no_number_stops_the_run_at_that_update(tmp_path, monkeyp
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
 
 
-def test_a_weight_that_is_no_number_is_named(tmp_path):
+def test_the_error_for_an_infinite_weight_names_the_network(tmp_path):
     from pureward.training.learner import Learner
 
     config = tiny(tmp_path)
@@ -349,7 +349,7 @@ def test_a_weight_that_is_no_number_is_named(tmp_path):
         learner.check()
 
 
-def test_a_simulator_that_breaks_stops_the_run(tmp_path, monkeypatch):
+def test_a_diverged_simulation_stops_the_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning to a log file here
     from pureward.envs.sim.mujoco_cpu import CpuEngine
 
@@ -376,7 +376,7 @@ def test_a_good_enough_return_ends_the_run(tmp_path):
     assert (result.state, result.env_steps) == ("finished", 400)
 
 
-def test_the_best_checkpoint_is_marked_with_a_score_of_its_own(tmp_path):
+def test_the_best_checkpoint_is_scored_by_its_own_evaluation(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=360, evaluate_every=160, checkpoint_every=120))
     evaluated = {row["step"]: row["return"] for row in read_metrics(run / "metrics.jsonl", "eval")}
@@ -394,7 +394,7 @@ def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
     assert pureward.train(tiny(run, save_replay=False), resume=True).state == "finished"
 
 
-def test_numbers_are_taken_as_people_write_them():
+def test_settings_are_converted_to_their_types():
     data = {"method": "nn-pugail", "demonstrations": Path("data")}
     config = pureward.preset("reach", env_steps=4.8e3, prior=0.5, **data)
     layers = replace(config.agent, actor_layers=[16, 16])
@@ -404,7 +404,7 @@ def test_numbers_are_taken_as_people_write_them():
     assert from_json(json.loads(json.dumps(to_json(config)))).agent.actor_layers == (16, 16)
 
 
-def test_settings_go_through_json():
+def test_settings_survive_json():
     config = pureward.preset("walker", "fast", seed=3)
     assert from_json(json.loads(json.dumps(to_json(config)))) == config
     with pytest.raises(InputError, match=r"unknown settings \['colour'\]"):
@@ -436,18 +436,18 @@ def test_settings_go_through_json():
         ({"agent": D4PGConfig(target_period=10**20)}, "agent.target_period must lie within"),
     ],
 )
-def test_bad_settings_are_refused_in_a_sentence(changes, sentence):
+def test_bad_settings_are_rejected(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         replace(pureward.RunConfig(), **changes)
 
 
-def test_a_script_begins_episodes_and_a_resumed_run_goes_on_with_it(tmp_path):
+def test_a_guided_run_resumes_bit_for_bit(tmp_path):
     quiet = ExplorationConfig(low=0.0, high=0.0)
     whole = tiny(tmp_path / "whole", task="stack", guided=0.5, env_steps=640, worlds=4)
     whole = replace(whole, warmup_steps=480, evaluate_every=0, exploration=quiet)
     pureward.train(whole)
     rewards = weights(tmp_path / "whole")["learner/replay/reward"]
-    assert rewards.max() > 0.4, "a block was lifted, which chance does not do"
+    assert rewards.max() > 0.4, "random actions do not lift a block"
     halves = replace(whole, out=str(tmp_path / "halves"), env_steps=320)
     pureward.train(halves)
     pureward.train(replace(halves, env_steps=640), resume=True)
@@ -472,7 +472,7 @@ def test_the_command_line_trains_evaluates_and_shows(tmp_path, capsys):
     assert "finished after 240 env steps" in capsys.readouterr().out
 
 
-def test_a_task_after_the_options_is_refused_since_they_are_another_s(tmp_path, capsys):
+def test_a_task_after_the_options_is_rejected(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["expert", "--out", str(tmp_path / "run"), "reach"])
     assert stop.value.code == 2
@@ -480,7 +480,7 @@ def test_a_task_after_the_options_is_refused_since_they_are_another_s(tmp_path, 
     assert not (tmp_path / "run").exists()
 
 
-def test_the_command_line_answers_bad_input_in_a_sentence(tmp_path, capsys):
+def test_the_command_line_rejects_bad_input(tmp_path, capsys):
     for arguments, sentence in (
         (["expert", "swim"], "unknown task 'swim'; choose from"),
         (["evaluate", str(tmp_path)], "holds config.json"),
@@ -492,14 +492,13 @@ def test_the_command_line_answers_bad_input_in_a_sentence(tmp_path, capsys):
         assert sentence in capsys.readouterr().err
 
 
-def test_videos_are_filmed_on_request(tmp_path):
+def test_videos_are_written_on_request(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=40, videos=True))
     assert [path.name for path in (run / "videos").iterdir()] == ["step-000000000040.mp4"]
 
 
 def test_deleted_metrics_stop_a_live_run(tmp_path, monkeypatch):
-    """Else it would end as finished, and nobody could read what it measured."""
     run, write, count = tmp_path / "run", checkpoint.write, iter(range(10**9))
 
     def deletes(folder, *args):
@@ -533,7 +532,7 @@ def test_the_best_checkpoint_survives_a_kill_right_after_it_was_written(tmp_path
     assert checkpoint.best(run / "checkpoints") is not None
 
 
-def test_a_lock_that_leads_elsewhere_is_not_written_to(tmp_path, capsys):
+def test_a_lock_that_is_a_link_is_not_written_to(tmp_path, capsys):
     victim, run = tmp_path / "victim", tmp_path / "run"
     victim.write_text("precious")
     run.mkdir()

@@ -1,4 +1,4 @@
-"""Presets: no setting twice, the paper's tables, the same help for every method."""
+"""Presets: no setting twice, the paper's tables, equal guidance for every method."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ LEARNED = sorted(name for name, method in METHODS.items() if method.reward != "t
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("task", "name"), [(t, n) for t, table in PRESETS.items() for n in table])
-def test_no_setting_of_a_method_stands_in_two_rows(task, name, method):
+def test_no_setting_of_a_method_is_in_two_rows(task, name, method):
     rows = rows_of(task, name, method)
     settings = [setting for row in rows.values() for setting in row]
     assert len(settings) == len(set(settings))
@@ -32,7 +32,7 @@ def test_every_row_is_for_some_method(task, name):
 
 @pytest.mark.parametrize("task", ["lift", "stack"])
 @pytest.mark.parametrize("method", LEARNED)
-def test_a_script_helps_every_method_as_much(task, method):
+def test_every_method_has_the_same_guided_share(task, method):
     needs = METHODS[method].positives
     learned = preset(task, method=method, **({needs: "FOLDER"} if needs else {}))
     assert learned.guided == 0.25
@@ -40,14 +40,14 @@ def test_a_script_helps_every_method_as_much(task, method):
 
 @pytest.mark.parametrize(("run", "policies"), [("lift", 1), ("lift-course", 16), ("stack", 9)])
 def test_the_committed_experts_learned_with_the_preset(run, policies):
-    """Only how long, and how often they were looked at, is their own."""
+    """Only their length and their intervals differ."""
     used = read_config(RunDirectory(EXPERTS / run))
     now = preset(used.task)
     names = ("task", "worlds", "guided", "updates_per_step", "batch", "warmup_steps")
     names += ("replay", "agent", "exploration")
     for name in names:
         assert getattr(used, name) == getattr(now, name), name
-    assert used.out == f"runs/{run}"  # no path of the machine it ran on
+    assert used.out == f"runs/{run}"  # not an absolute path
     assert len(snapshots(EXPERTS / run)) == policies
 
 
@@ -72,7 +72,7 @@ def test_the_paper_preset_has_table_2(task, method, slack, prior):
 @pytest.mark.parametrize("method", LEARNED)
 @pytest.mark.parametrize(("task", "actors"), [("walker", 16), ("lift", 128), ("stack", 128)])
 def test_the_paper_preset_has_tables_3_and_4(task, actors, method):
-    """And no more than Algorithm 1: what else was found to help is in `fast` alone."""
+    """And nothing beyond Algorithm 1; other improvements are in `fast` only."""
     needs = METHODS[method].positives
     assert needs is not None
     config = preset(task, "paper", method=method, **{needs: "FOLDER"})
@@ -104,7 +104,7 @@ def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
     assert config.reward.updates == config.updates_per_step
 
 
-def test_a_misspelt_setting_is_told_with_the_nearest():
+def test_the_error_for_a_misspelt_setting_names_the_nearest():
     with pytest.raises(InputError, match="unknown setting 'demonstration' .* try demonstrations"):
         preset("reach", demonstration="data")
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 in a run: every method, nothing of the task's reward, nothing lost."""
+"""Runs of every learned method: training, resuming, data checks; the true reward is not used."""
 
 import json
 import shutil
@@ -17,7 +17,8 @@ from pureward.runs import checkpoint
 from pureward.runs.collect import collect
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
-from pureward.training import loop, supervision
+from pureward.training import run as training_run
+from pureward.training import supervision
 from pureward.training.stopping import StopSignal
 from tiny import SMALL, SMALL_REWARD, tiny
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("short_episodes")
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory) -> Path:
-    """A run whose policy has learned nothing: what its episodes show does not matter here."""
+    """A short run; its policy need not be good."""
     run = tmp_path_factory.mktemp("policy") / "run"
     pureward.train(tiny(run, env_steps=80))
     return run
@@ -83,7 +84,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("method", LEARNED)
-def test_every_method_learns_probes_and_leaves_its_reward(method, data, tmp_path):
+def test_every_method_trains_probes_and_saves_its_reward(method, data, tmp_path):
     run = tmp_path / "run"
     result = pureward.train(learned(run, method, data))
     assert result.state == "finished"
@@ -94,8 +95,8 @@ def test_every_method_learns_probes_and_leaves_its_reward(method, data, tmp_path
     probed = read_metrics(run / "metrics.jsonl", "probe")[-1]
     kind = "success" if row.has_discriminator else "predicted"
     assert {f"{kind}/{name}" for name in ("train", "held_out", "failure", "replay")} <= set(probed)
-    judged = read_metrics(run / "metrics.jsonl", "eval")[-1]
-    assert ("reward_error" in judged) == row.has_reward_model
+    evaluated = read_metrics(run / "metrics.jsonl", "eval")[-1]
+    assert ("reward_error" in evaluated) == row.has_reward_model
     assert len(read_metrics(run / "metrics.jsonl", "fit")) == row.members * row.has_reward_model
     reward = pureward.load_reward(run)
     frames = torch.randint(0, 256, (3, 6, 64, 64), dtype=torch.uint8)
@@ -119,8 +120,8 @@ def test_the_true_reward_never_reaches_a_learned_method(method, data, tmp_path, 
 def test_successes_reach_the_log_and_nothing_else(prior, more, tmp_path, monkeypatch):
     shares = {}
     for name, answer in (("never", False), ("always", True)):
-        told = replace(TASKS["reach"], success=lambda s, a=answer: torch.full((len(s.qpos),), a))
-        monkeypatch.setitem(TASKS, "reach", told)
+        changed = replace(TASKS["reach"], success=lambda s, a=answer: torch.full((len(s.qpos),), a))
+        monkeypatch.setitem(TASKS, "reach", changed)
         pureward.train(learned(tmp_path / name, "nn-pugail", more, prior=prior, worlds=8))
         rows = read_metrics(tmp_path / name / "metrics.jsonl", "train")
         shares[name] = [row.pop("true_success") for row in rows]
@@ -132,7 +133,7 @@ def test_successes_reach_the_log_and_nothing_else(prior, more, tmp_path, monkeyp
     assert [name for name in learner if not torch.equal(ours[name], theirs[name])] == []
 
 
-def test_the_poison_does_reach_the_method_that_may_see_the_reward(tmp_path, monkeypatch):
+def test_the_true_reward_reaches_the_method_truth(tmp_path, monkeypatch):
     poison = replace(TASKS["reach"], reward=lambda state: torch.full((len(state.qpos),), torch.nan))
     monkeypatch.setitem(TASKS, "reach", poison)
     with pytest.raises(pureward.TrainingError, match="is not finite"):
@@ -141,7 +142,7 @@ def test_the_poison_does_reach_the_method_that_may_see_the_reward(tmp_path, monk
 
 @pytest.mark.parametrize("method", ["nn-pugail", "nn-purl"])
 def test_a_resumed_run_is_the_same_bit_for_bit(method, data, tmp_path):
-    # A schedule would see another end of the run; η is fixed here.
+    # η is fixed: a schedule depends on the number of env steps.
     config = learned(tmp_path / "whole", method, data, save_replay=True)
     pureward.train(config)
     parts = replace(config, out=str(tmp_path / "parts"))
@@ -156,8 +157,8 @@ def test_a_resumed_run_is_the_same_bit_for_bit(method, data, tmp_path):
     assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
 
 
-def test_a_resumed_discriminator_goes_on_at_the_same_prior(data, tmp_path):
-    # From a checkpoint between two looks at η, where the schedule was last asked at step 48.
+def test_a_resumed_discriminator_has_the_same_prior(data, tmp_path):
+    # A checkpoint between two updates of η; the last update was at step 48.
     often = {"checkpoint_every": 56, "keep_checkpoints": 9, "save_replay": True}
     config = learned(tmp_path / "whole", "nn-pugail", data, prior="linear:0.1:0.9", **often)
     pureward.train(config)
@@ -171,7 +172,6 @@ def test_a_resumed_discriminator_goes_on_at_the_same_prior(data, tmp_path):
 
 
 def test_the_discriminator_learns_before_the_policy_does(data, tmp_path):
-    """A policy that starts on the rewards of an untrained D learns to be anywhere."""
     for steps in (48, 96):
         pureward.train(
             learned(tmp_path / str(steps), "nn-pugail", data, env_steps=steps, warmup_steps=100)
@@ -188,7 +188,7 @@ def test_the_prior_follows_its_schedule(data, tmp_path):
     assert [row["prior"] for row in rows] == pytest.approx([0.4, 0.6])
 
 
-def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_path):
+def test_fresh_and_cached_labels_agree_while_the_discriminator_does_not_change(data, tmp_path):
     still = replace(REWARD, learning_rate=1e-30)
     for labels in ("fresh", "cached"):
         reward = replace(still, labels=labels)
@@ -218,7 +218,7 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_rests(data, tmp_p
         ({"reward": {"memory": -1}}, "memory must be at least 0, got -1"),
     ],
 )
-def test_settings_that_cannot_run_are_refused_at_once(changes, sentence, data, tmp_path):
+def test_bad_settings_are_rejected(changes, sentence, data, tmp_path):
     with pytest.raises(InputError, match=sentence):
         if "reward" in changes:
             changes = {"reward": replace(REWARD, **changes["reward"])}
@@ -234,8 +234,10 @@ def test_a_run_whose_data_is_missing_can_be_started_again(data, tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["demonstrations", "failures"])
-def test_missing_data_is_told_before_anything_is_made(missing, data, tmp_path, monkeypatch):
-    monkeypatch.delattr(loop, "make")  # no worlds: those of a preset may take half a minute
+def test_missing_data_is_reported_before_environments_are_built(
+    missing, data, tmp_path, monkeypatch
+):
+    monkeypatch.delattr(training_run, "make")
     risk = replace(REWARD, risk="nnpnu" if missing == "failures" else "")
     absent = {missing: str(tmp_path / "nowhere")}
     config = learned(tmp_path / "run", "nn-pugail", data, reward=risk, **absent)
@@ -244,7 +246,7 @@ def test_missing_data_is_told_before_anything_is_made(missing, data, tmp_path, m
 
 
 def test_a_reward_model_is_fitted_once(data, tmp_path, monkeypatch):
-    """A run that ends right after its first checkpoint goes on as if it had not."""
+    """Also if the run is stopped after its first checkpoint."""
     whole, cut = (learned(tmp_path / name, "nn-purl", data) for name in ("whole", "cut"))
     pureward.train(whole)
 
@@ -252,7 +254,7 @@ def test_a_reward_model_is_fitted_once(data, tmp_path, monkeypatch):
         raise OSError("no space left")
 
     with monkeypatch.context() as spoiled, pytest.raises(OSError, match="no space left"):
-        spoiled.setattr(loop._Run, "_step", full)
+        spoiled.setattr(training_run.Run, "step", full)
         pureward.train(cut)
     pureward.train(cut, resume=True)
     fits = [read_metrics(Path(run.out) / "metrics.jsonl", "fit") for run in (whole, cut)]
@@ -261,14 +263,14 @@ def test_a_reward_model_is_fitted_once(data, tmp_path, monkeypatch):
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 
-def test_a_run_that_is_stopped_while_its_reward_model_is_fitted_fits_anew(
-    data, tmp_path, monkeypatch
-):
+def test_a_run_stopped_during_the_fit_fits_again(data, tmp_path, monkeypatch):
     config = learned(tmp_path / "run", "prl", data)
     model = replace(config.reward.model, epochs=3)
     config = replace(config, reward=replace(config.reward, model=model))
     with monkeypatch.context() as stopping:
-        stopping.setattr(StopSignal, "__enter__", lambda self: setattr(self, "asked", True) or self)
+        stopping.setattr(
+            StopSignal, "__enter__", lambda self: setattr(self, "requested", True) or self
+        )
         assert pureward.train(config).state == "interrupted"
     run = tmp_path / "run"
     assert len(read_metrics(run / "metrics.jsonl", "fit")) == 1
@@ -277,7 +279,7 @@ def test_a_run_that_is_stopped_while_its_reward_model_is_fitted_fits_anew(
     assert len(read_metrics(run / "metrics.jsonl", "fit")) == 3
 
 
-def test_data_may_be_moved_between_two_sittings(data, tmp_path):
+def test_data_may_be_moved_before_a_resume(data, tmp_path):
     config = learned(tmp_path / "run", "nn-pugail", data, env_steps=48)
     pureward.train(config)
     moved = tmp_path / "moved"
@@ -286,7 +288,7 @@ def test_data_may_be_moved_between_two_sittings(data, tmp_path):
     assert pureward.train(again, resume=True).state == "finished"
 
 
-def test_jpeg_frames_are_warned_of(data, tmp_path, monkeypatch, capsys):
+def test_jpeg_frames_give_a_warning(data, tmp_path, monkeypatch, capsys):
     honest = supervision.read_dataset
     lossy = lambda *args, **options: replace(honest(*args, **options), lossy=True)  # noqa: E731
     monkeypatch.setattr(supervision, "read_dataset", lossy)
@@ -294,15 +296,15 @@ def test_jpeg_frames_are_warned_of(data, tmp_path, monkeypatch, capsys):
     assert f"warning: frames of {data} are JPEG" in capsys.readouterr().out
 
 
-def test_failures_to_judge_by_are_not_trained_on(data, tmp_path, monkeypatch):
-    monkeypatch.delattr(loop, "make")
+def test_failures_for_probes_are_not_trained_on(data, tmp_path, monkeypatch):
+    monkeypatch.delattr(training_run, "make")
     known = {"failures": str(data / "data"), "reward": replace(REWARD, risk="nnpnu")}
     config = learned(tmp_path / "run", "nn-pugail", data, **known)
     with pytest.raises(InputError, match="known failures must come from a dataset of their own"):
         pureward.train(config)
 
 
-def test_an_estimate_from_failures_needs_some_that_are_not_trained_on(data, policy, tmp_path):
+def test_an_estimate_from_failures_needs_failures_for_probes(data, policy, tmp_path):
     bare = collected(policy, tmp_path, 5, failures=0)
     known = {"failures": str(data), "reward": replace(REWARD, risk="nnpnu")}
     config = learned(tmp_path / "run", "nn-pugail", bare, **known, prior="acc")
@@ -310,7 +312,7 @@ def test_an_estimate_from_failures_needs_some_that_are_not_trained_on(data, poli
         pureward.train(config)
 
 
-def test_a_risk_that_is_no_number_is_told_with_its_update(data, tmp_path, monkeypatch):
+def test_a_nan_risk_is_reported_with_its_update(data, tmp_path, monkeypatch):
     config = learned(tmp_path / "run", "nn-pugail", data)
     config = replace(config, reward=replace(config.reward, updates=4))
     honest, count = Purl.discriminate, iter(range(1, 10**9))
@@ -325,7 +327,7 @@ def test_a_risk_that_is_no_number_is_told_with_its_update(data, tmp_path, monkey
         pureward.train(config)
 
 
-def test_states_of_another_task_are_refused(policy, tmp_path):
+def test_data_of_another_task_is_rejected(policy, tmp_path):
     bare = tmp_path / "bare"
     collect("reach", policy, bare, episodes=1, held_out=0, failures=0, device="cpu")
     config = replace(learned(tmp_path / "run", "nn-pugail", bare), task="walker")
@@ -339,7 +341,7 @@ def test_an_estimated_prior_needs_held_out_episodes(held_out, policy, tmp_path):
     sentence = f"at least 5 held-out episodes, and the dataset of positives has {held_out}; collect"
     with pytest.raises(InputError, match=sentence):
         pureward.train(learned(tmp_path / "run", "nn-pugail", few, prior="bbe"))
-    assert not (tmp_path / "run/metrics.jsonl").exists(), "nothing was trained for it"
+    assert not (tmp_path / "run/metrics.jsonl").exists(), "nothing was trained"
 
 
 def test_an_estimated_prior_waits_for_enough_episodes_of_the_agent(more, tmp_path):
@@ -376,17 +378,17 @@ def half_done(data, tmp_path_factory) -> pureward.RunConfig:
         ("memory.offered", -1),
     ],
 )
-def test_damaged_scores_and_memory_are_refused(name, value, half_done):
+def test_damaged_scores_and_memory_are_rejected(name, value, half_done):
     config, directory = half_done, RunDirectory(Path(half_done.out))
     saved = checkpoint.read_newest(directory.checkpoints)
     saved.tensors[f"learner/remembered/{name}"].fill_(value)
     with pytest.raises(InputError, match=f"is damaged .*{name} must lie in .*has {value}"):
-        loop._Run(config, directory, saved)
+        training_run.Run(config, directory, saved)
 
 
-def test_an_estimated_prior_is_kept_whole(more, tmp_path, monkeypatch):
-    """In float32 a resumed run would smooth on from another η."""
-    # So small a network separates nothing, and η would stay where it began.
+def test_an_estimated_prior_is_saved_in_float64(more, tmp_path, monkeypatch):
+    """In float32 a resumed run would continue from another η."""
+    # A network this small does not separate the classes, and η would not change.
     monkeypatch.setattr("pureward.rewards.priors.estimated.ENOUGH_AUC", -1.0)
     config = learned(
         tmp_path / "whole",
@@ -426,9 +428,7 @@ def test_annotations_too_large_to_fit_stop_the_run(data, tmp_path, monkeypatch):
     assert pureward.train(learned(run, "prl", data)).state == "finished"
 
 
-def test_a_run_that_fails_before_it_learns_does_not_block_a_corrected_one(
-    data, tmp_path, monkeypatch
-):
+def test_a_run_that_fails_before_it_learns_can_be_corrected(data, tmp_path, monkeypatch):
     def refuse(self):
         raise InputError("nothing can be learned")
 

@@ -1,4 +1,4 @@
-"""Damaged checkpoints: every table is checked before it is restored, and refused in a sentence."""
+"""Damaged checkpoints are rejected before anything is restored."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def whole(tmp_path_factory) -> Path:
 
 
 def damaged(whole: Path, tmp_path: Path, name: str, change) -> Path:
-    """A copy of the run whose newest checkpoint has another tensor of a name."""
+    """A copy of the run with one tensor of its newest checkpoint changed."""
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     path = run / "checkpoints" / STEP / "state.safetensors"
@@ -41,8 +41,8 @@ def damaged(whole: Path, tmp_path: Path, name: str, change) -> Path:
     assert changed.dtype != tensors[name].dtype or not torch.equal(changed, tensors[name])
     save_file(tensors | {name: changed.contiguous()}, path)
     facts = path.with_name("facts.json")
-    told = json.loads(facts.read_text()) | {"bytes": path.stat().st_size}
-    facts.write_text(json.dumps(told))
+    content = json.loads(facts.read_text()) | {"bytes": path.stat().st_size}
+    facts.write_text(json.dumps(content))
     return run
 
 
@@ -71,15 +71,15 @@ def every(value):
         ("learner/agent_meter/first_bad", every(3), r"first_bad must lie in \[0, 0\], has 3"),
     ],
 )
-def test_a_damaged_table_is_refused_and_nothing_is_lost(whole, tmp_path, name, change, sentence):
+def test_a_damaged_tensor_is_rejected_and_nothing_is_lost(whole, tmp_path, name, change, sentence):
     run = damaged(whole, tmp_path, name, change)
     kept, measured = snapshots(run), (run / "metrics.jsonl").read_bytes()
-    with pytest.raises(InputError, match=f"{STEP} .*{sentence}.*delete it to go on from an older"):
+    with pytest.raises(InputError, match=f"{STEP} .*{sentence}.*delete it to resume from an older"):
         pureward.train(settings(run, env_steps=240), resume=True)
     assert snapshots(run) == kept
     assert (run / "metrics.jsonl").read_bytes() == measured
     shutil.rmtree(run / "checkpoints" / STEP)
-    if "NaN" in sentence:  # the remedy of the sentence
+    if "NaN" in sentence:  # follow the advice of the message
         assert pureward.train(settings(run), resume=True).state == "finished"
 
 
@@ -92,7 +92,7 @@ def test_a_damaged_table_is_refused_and_nothing_is_lost(whole, tmp_path, name, c
         (f'"step": {200}', '"step": 400'),
     ],
 )
-def test_facts_that_cannot_be_are_refused(whole, tmp_path, old, new):
+def test_invalid_facts_are_rejected(whole, tmp_path, old, new):
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     facts = run / "checkpoints" / STEP / "facts.json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run's settings and its method, found again in the parts of its reward."""
+"""The parts of a run's reward have the settings of the run and of its method."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,7 @@ SEEN = replace(NetworkConfig(stage_channels=(4, 4), stage_blocks=0), height=32, 
 
 
 def bank(*rewards: float) -> FrameBank:
-    """One episode that arrives at black, darkest grey, …"""
+    """One episode whose frame t has all pixels t."""
     shades = torch.arange(len(rewards) + 1, dtype=torch.uint8).view(-1, 1, 1, 1)
     frames = shades.expand(-1, *SHAPE).contiguous()
     episode = SimpleNamespace(frames=frames, rewards=torch.tensor(rewards))
@@ -64,17 +64,17 @@ def learned(reward: LearnedRunReward):
 
 def test_d_has_the_settings_of_the_run():
     view = View(crop=0.9)
-    told = {"learning_rate": 2e-4, "slack": 0.3, "loss": "sigmoid", "even": True}
-    foe = adversary(built("nn-purl", run={"prior": "0.3"}, view=view, batch=7, **told))
-    config = foe.discriminator.config
-    assert {name: getattr(config, name) for name in told} == told
+    given = {"learning_rate": 2e-4, "slack": 0.3, "loss": "sigmoid", "even": True}
+    opponent = adversary(built("nn-purl", run={"prior": "0.3"}, view=view, batch=7, **given))
+    config = opponent.discriminator.config
+    assert {name: getattr(config, name) for name in given} == given
     assert config.network == replace(SEEN, view=view)
-    assert float(foe.discriminator.prior) == pytest.approx(0.3)
-    assert foe.batch == 7
+    assert float(opponent.discriminator.prior) == pytest.approx(0.3)
+    assert opponent.batch == 7
 
 
 @pytest.mark.parametrize("method", ["gail", "gail-noreg"])
-def test_only_gail_noreg_learns_from_frames_as_they_are(method):
+def test_only_gail_noreg_has_no_augmentation(method):
     config = adversary(built(method)).discriminator.config
     regularised = method == "gail"
     assert config.network.view == (View() if regularised else View.off())
@@ -90,7 +90,7 @@ def test_a_reward_model_has_the_settings_of_the_run_and_the_members_of_its_metho
         assert [n.config for n in model.networks] == [replace(SEEN, view=View(crop=0.7))] * members
 
 
-def test_an_ensemble_starts_from_weights_of_its_own():
+def test_ensemble_members_start_from_different_weights():
     model = built("prl-ensemble")._model
     assert model is not None
     heads = torch.stack([network.head.weight for network in model.networks])
@@ -110,28 +110,28 @@ def test_a_gate_counts_from_the_lowest_annotated_reward_below_zero(method, rewar
     assert gate.spec.lowest == gate.zero == lowest
 
 
-def test_what_counts_as_full_and_as_open():
+def test_ceiling_and_threshold_by_method():
     imitated, gated = built("nn-pugail", ceiling=0.8), built("nn-purl", ceiling=0.8)
     assert learned(imitated).spec.ceiling == imitated.ceiling == 0.8
     assert imitated.threshold == pytest.approx(math.log(2))  # −log(1 − ½)
     assert (gated.ceiling, gated.threshold) == (math.inf, 0.0)
 
 
-def test_labels_and_memory_are_those_asked_for():
+def test_labels_and_memory_follow_the_settings():
     assert isinstance(built("nn-purl", labels="fresh").labels, FreshLabels)
     assert isinstance(built("nn-purl", labels="cached").labels, CachedLabels)
     assert adversary(built("nn-pugail")).memory is None
-    foe = adversary(built("nn-purl", memory=5))
-    assert foe.memory is not None
-    assert foe.memory.sample(2, torch.Generator()).shape == (2, *SHAPE)
+    opponent = adversary(built("nn-purl", memory=5))
+    assert opponent.memory is not None
+    assert opponent.memory.sample(2, torch.Generator()).shape == (2, *SHAPE)
 
 
-def test_known_failures_go_to_d_where_the_run_has_some():
+def test_known_failures_go_to_d():
     assert adversary(built("nn-pugail")).failures is None
     assert adversary(built("nn-pugail", failures=True, risk="nnpnu")).failures is not None
 
 
-def test_what_is_fitted_is_what_was_written_on_the_positives():
+def test_the_reward_model_fits_the_annotated_rewards():
     """Sixty passes over a constant reward of 3 bring predictions there from about 0."""
     fit = replace(SMALL_REWARD.model, learning_rate=1e-2, epochs=60, held_out=0.0)
     reward = built("prl", *[3.0] * 8, model=fit, view=View.off())

@@ -1,4 +1,4 @@
-"""What counts as time of training."""
+"""Training time."""
 
 import torch
 
@@ -6,7 +6,7 @@ from pureward.training import stopwatch
 from pureward.training.stopwatch import Stopwatch
 
 
-def test_a_pause_is_left_out_and_reads_the_same_throughout(monkeypatch):
+def test_a_pause_is_not_counted(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(stopwatch.time, "monotonic", lambda: now[0])
     watch = Stopwatch(torch.device("cpu"))

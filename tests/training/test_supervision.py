@@ -1,4 +1,4 @@
-"""What a run is warned of in the data that it learns from."""
+"""Warnings about the data of a run."""
 
 import pytest
 import torch
@@ -37,24 +37,24 @@ def noise():
     return torch.randint(256, (STEPS + 1, 3, 64, 64)).to(torch.uint8)
 
 
-def test_good_data_is_read_without_a_word(tmp_path, capsys):
+def test_good_data_gives_no_warning(tmp_path, capsys):
     data = loaded(tmp_path, [("train", noise()), ("held-out", noise())])
     assert len(data.train) == STEPS
     assert data.held_out is not None
     assert capsys.readouterr().out == ""
 
 
-def test_a_single_demonstration_is_warned_of(tmp_path, capsys):
+def test_a_dataset_without_held_out_episodes_gives_a_warning(tmp_path, capsys):
     data = loaded(tmp_path, [("train", noise())])
     assert data.held_out is None
     assert f"warning: no episode of {tmp_path} is held out (it has 1)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_equal_frames_are_warned_of(same, tmp_path, capsys):
+def test_equal_frames_give_a_warning(same, tmp_path, capsys):
     black = torch.zeros(STEPS + 1, 3, 64, 64, dtype=torch.uint8)
     other = black.clone()
     other[-1, 0, 0, 0] = not same
     loaded(tmp_path, [("train", black), ("held-out", other)])
-    told = f"warning: all frames of {tmp_path} are equal, and a reward cannot learn"
-    assert (told in capsys.readouterr().out) is same
+    warning = f"warning: all frames of {tmp_path} are equal, and a reward cannot learn"
+    assert (warning in capsys.readouterr().out) is same

@@ -1,4 +1,4 @@
-"""What the simulator alone knows: counted by hand, saved, and kept from every learner."""
+"""True returns and successes: hand-computed, and saved in checkpoints."""
 
 from dataclasses import replace
 
@@ -36,31 +36,31 @@ def counted(steps: list[Step], **options: float) -> Truth:
     """Two worlds, and a replay of two steps of each."""
     truth = Truth(rows=2, worlds=2, device=CPU, **options)
     for one in steps:
-        truth.count(one)
+        truth.add(one)
     return truth
 
 
-def test_returns_are_those_of_finished_episodes_since_the_last_reading():
+def test_returns_are_those_of_episodes_that_ended_since_the_last_call():
     truth = counted(STEPS[:2])
     assert truth.read()["return"] == 3.0
     assert "return" not in truth.read()
     for one in STEPS[2:]:
-        truth.count(one)
+        truth.add(one)
     assert truth.read()["return"] == 12.0
 
 
-def test_first_episodes_that_were_cut_short_say_nothing():
+def test_staggered_first_episodes_are_not_counted():
     truth = counted(STEPS[:2], staggered=True)
     assert "return" not in truth.read()
     resumed = Truth(rows=2, worlds=2, device=CPU, staggered=True)
     resumed.load_tensors(truth.tensors(with_replay=False))
     for one in STEPS[2:]:
-        resumed.count(one)
+        resumed.add(one)
     assert resumed.read()["return"] == 12.0
 
 
 @pytest.mark.parametrize(
-    ("done", "remembers", "share"),
+    ("done", "has_memory", "share"),
     [
         (1, False, 1.0),
         (2, False, 3 / 4),
@@ -68,16 +68,16 @@ def test_first_episodes_that_were_cut_short_say_nothing():
         (4, True, 3 / 8),  # of all steps 4 / 8; half of each
     ],
 )
-def test_successes_are_those_among_the_unlabeled_frames(done, remembers, share):
-    assert counted(STEPS[:done], remembers=remembers).read()["true_success"] == share
+def test_true_success_is_the_share_among_unlabeled_frames(done, has_memory, share):
+    assert counted(STEPS[:done], has_memory=has_memory).read()["true_success"] == share
 
 
-def test_before_the_first_step_nothing_is_told():
+def test_there_are_no_metrics_before_the_first_step():
     assert counted([]).read() == {}
 
 
 def shown(number: int) -> Observation:
-    """What both worlds see at an instant: the first its number, the second a hundred more."""
+    """Frames of two worlds: all pixels `number`, and `number` + 100."""
     frames = torch.tensor([number, 100 + number], dtype=torch.uint8).view(2, 1, 1, 1)
     return Observation(state=torch.zeros(2, 1), frames=frames.expand(2, 3, 2, 2).contiguous())
 
@@ -93,7 +93,7 @@ def played(steps: int, *, won: set[int]) -> tuple[Truth, Replay]:
         made = step([0.0, 0.0], [False, number in won], ended=False)
         made = replace(made, obs=arrival, final_obs=arrival)
         replay.add(shown(number), torch.zeros(2, 1), made)
-        truth.count(made)
+        truth.add(made)
     return truth, replay
 
 
@@ -105,7 +105,7 @@ def played(steps: int, *, won: set[int]) -> tuple[Truth, Replay]:
         (5, {0, 1, 3}, {104}),  # the first two are overwritten
     ],
 )
-def test_solved_frames_are_where_the_simulator_says_so(steps, won, seen):
+def test_solved_frames_are_those_of_successful_steps(steps, won, seen):
     truth, replay = played(steps, won=won)
     frames = truth.solved_frames(replay, 8)
     assert frames is not None
@@ -120,23 +120,23 @@ def test_without_successes_there_are_no_solved_frames():
     assert counted([]).solved_frames(fresh, 8) is None
 
 
-def test_a_resumed_count_reads_the_same():
+def test_loaded_counts_read_the_same():
     whole, parts = (
-        counted(STEPS, remembered=0.5),
-        Truth(rows=2, worlds=2, device=CPU, remembered=0.5),
+        counted(STEPS, has_memory=True),
+        Truth(rows=2, worlds=2, device=CPU, has_memory=True),
     )
     parts.load_tensors(
         {k: v.clone() for k, v in counted(STEPS[:3]).tensors(with_replay=True).items()}
     )
-    parts.count(STEPS[3])
+    parts.add(STEPS[3])
     assert parts.read() == whole.read()
 
 
-def test_without_a_replay_successes_are_counted_anew():
+def test_without_a_replay_successes_start_at_zero():
     kept = counted(STEPS[:3]).tensors(with_replay=False)
     truth = Truth(rows=2, worlds=2, device=CPU)
     truth.load_tensors(kept)
-    truth.count(STEPS[3])
-    told = truth.read()
-    assert told["true_success"] == 1 / 2
-    assert told["return"] == (3.0 + 12.0) / 2
+    truth.add(STEPS[3])
+    values = truth.read()
+    assert values["true_success"] == 1 / 2
+    assert values["return"] == (3.0 + 12.0) / 2

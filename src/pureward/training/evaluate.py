@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Greedy evaluation: whole episodes on worlds of their own, from a seed of their own."""
+"""Greedy evaluation over whole episodes, in separate worlds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,30 +16,29 @@ from pureward.picture import first_camera, mosaic, video
 from pureward.runs.policy import load_policy
 from pureward.types import Observation, Policy
 
-# A task counts as solved in an episode when it stays solved for this many steps, or for as many as
-# the task itself asks before it speaks of success.
+# An episode is solved if the task stays solved for this many steps, or for `Task.hold` if larger.
 HOLD = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a policy achieved, episode by episode."""
+    """Results of a policy per episode."""
 
     returns: Tensor
-    """Sum of the task's own reward, (episodes,)."""
+    """Sum of the task's own reward, float32 (episodes,)."""
     solved: Tensor
-    """Whether the task stayed solved for `HOLD` steps, (episodes,)."""
+    """Whether the task stayed solved for `HOLD` steps, bool (episodes,)."""
     steps: Tensor
-    """Of every episode, (episodes,)."""
+    """Length, float32 (episodes,)."""
     learned: Tensor | None = None
-    """Sum of the learned reward, (episodes,), where one was asked."""
+    """Sum of the learned reward, float32 (episodes,), or None."""
 
     def summary(self) -> dict[str, float]:
-        """Mean return with the half-width of its 95% interval, spread, and share solved."""
+        """Return the mean return with its 95% half-width, lowest, highest, and the share solved."""
         returns = self.returns.double()
         half = float(half_width(returns.cpu().numpy())) if len(returns) > 1 else 0.0
-        told = {} if self.learned is None else {"learned_return": float(self.learned.mean())}
-        return told | {
+        learned = {} if self.learned is None else {"learned_return": float(self.learned.mean())}
+        return learned | {
             "return": float(returns.mean()),
             "return_ci95": half,
             "return_min": float(returns.min()),
@@ -49,12 +48,12 @@ class Evaluation:
         }
 
     def reward_error(self, zero: float = 0.0) -> dict[str, float]:
-        """Predicted minus true return: above 0 the reward is deluded, below it is starved.
+        """Return the mean of learned minus true return, and of its absolute value (Figure 5a).
 
         Args:
-            zero: `LearnedReward.zero`, which the learned reward counts from.
+            zero: `LearnedReward.zero`, the value that a learned reward of 0 stands for.
         """
-        assert self.learned is not None, "no learned reward was asked"
+        assert self.learned is not None, "the evaluation had no learned reward"
         error = (self.learned + self.steps * zero - self.returns).double()
         return {
             "reward_error": float(error.mean()),
@@ -74,14 +73,14 @@ def evaluate_run(
 
     Args:
         run: the run directory.
-        episodes: how many episodes, all at once.
-        distractors: shape of the objects beside the task's, "cube" or "cuboid"; "" for the run's.
-        device: "auto" (CUDA where there is one), "cpu" or "cuda".
-        seed: of the episodes' first states.
+        episodes: number of episodes, simulated in parallel.
+        distractors: shape of the other blocks, "cube" or "cuboid"; "" for the run's.
+        device: "auto" (CUDA if available), "cpu" or "cuda".
+        seed: of the first states.
 
     Returns:
         "return" with its 95% half-width "return_ci95", "return_min", "return_max", the share
-        solved as "success", "episodes", and "env_steps" at which the policy was kept.
+        solved as "success", "episodes", and "env_steps" of the policy.
     """
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}; try 100")
@@ -101,22 +100,22 @@ def evaluate(
     reward: Callable[[Tensor], Tensor] | None = None,
     frame_stack: int = 1,
 ) -> Evaluation:
-    """Run an episode in every world of the environment.
+    """Run one episode in every world of an environment.
 
     Args:
-        env: all its worlds begin together.
+        env: not staggered.
         policy: states to actions.
         seed: of the first states.
-        reward: a learned reward to sum up beside the task's own; the environment then needs
-            cameras.
-        frame_stack: consecutive frames that the reward sees at once.
+        reward: a learned reward to sum as well, from frames (worlds, channels, height, width)
+            to (worlds,); the environment then needs cameras.
+        frame_stack: consecutive frames that the reward sees.
     """
     assert not env.stagger, "staggered worlds end their first episodes early"
     env.seed(seed)
     stack = RollingStack(frame_stack)
     obs = env.reset()
     if reward is not None:
-        stack.begin(_seen(obs))
+        stack.begin(_frames(obs))
     returns = torch.zeros(env.worlds, device=env.device)
     lengths, going = torch.zeros_like(returns), torch.ones_like(returns)
     learned = torch.zeros_like(returns)
@@ -128,30 +127,37 @@ def evaluate(
         returns += step.reward * going
         lengths += going
         if reward is not None:
-            learned += reward(stack.push(_seen(step.final_obs))) * going
+            learned += reward(stack.push(_frames(step.final_obs))) * going
         held = (held + 1) * (step.success & (going > 0))
         longest = torch.maximum(longest, held)
         going *= ~(step.terminated | step.truncated)
-    asked = max(0, HOLD - env.hold) + 1  # the first success comes after `hold` steps
+    needed = max(0, HOLD - env.hold) + 1  # the first success comes after `hold` steps
     return Evaluation(
         returns=returns,
-        solved=longest >= asked,
+        solved=longest >= needed,
         steps=lengths,
         learned=None if reward is None else learned,
     )
 
 
-def _seen(obs: Observation) -> Tensor:
+def _frames(obs: Observation) -> Tensor:
     assert obs.frames is not None, "the environment needs cameras"
     return obs.frames
 
 
 @torch.no_grad()
 def film(env: BatchEnv, policy: Policy, path: Path, *, seed: int) -> None:
-    """Write a video of one episode of every world of an environment with cameras."""
+    """Write a video of one episode in every world of an environment with cameras.
+
+    Args:
+        env: with cameras.
+        policy: states to actions.
+        path: MP4 file.
+        seed: of the first states.
+    """
     env.seed(seed)
     obs = env.reset()
     with video(path, 1.0 / env.control_step) as write:
         for _ in range(env.horizon):
-            write(mosaic(first_camera(_seen(obs))))
+            write(mosaic(first_camera(_frames(obs))))
             obs = env.step(policy(obs.state)).obs

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learning half of a run: replay, agent, reward, and Algorithm 1 that joins them.
+"""The learning part of a run: agent, replay, exploration and reward, joined by Algorithm 1.
 
-On CUDA each part of a control step (scoring what came in, the updates of the discriminator,
-those of the policy) is one captured graph. Metrics stay on the device until they are read.
+On CUDA, scoring new steps, the updates of the discriminator and the updates of the policy are one
+captured graph each. Metrics stay on the device until they are read.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,9 +26,10 @@ from pureward.types import Observation, Step
 
 
 class Learner:
-    """Acts, remembers and learns for a batch of worlds."""
+    """Acts in a batch of worlds, stores their steps, and learns from them."""
 
-    def __init__(self, config: RunConfig, env: BatchEnv):
+    def __init__(self, config: RunConfig, env: BatchEnv) -> None:
+        """Build all parts on the device of the environment."""
         self.config = config
         self.device = env.device
         self.generator = torch.Generator(env.device).manual_seed(config.seed)
@@ -70,52 +71,57 @@ class Learner:
         )
         self.updates = 0
         self._agent_meter = Meter(env.device, updates=config.updates_per_step)
-        self._reward_meter = Meter(env.device)  # D's updates are taken one by one
+        self._reward_meter = Meter(env.device)
         self._captured: dict[str, CapturedCall] = {}
 
     def act(self, state: Tensor, *, at_random: bool = False) -> Tensor:
-        """Actions for collecting: the policy's with noise, or uniform ones to begin with."""
+        """Return exploring actions (worlds, action size).
+
+        Args:
+            state: (worlds, state size).
+            at_random: draw uniform actions instead of the policy's with noise.
+        """
         self.agent.observe(state)
         noise = self.exploration.draw(self.generator)
         if at_random:
-            # Uniform in [−1, 1], and as correlated in time as the noise.
+            # Uniform in [−1, 1], with the same correlation in time as the noise.
             action = 2.0 * torch.special.ndtr(self.exploration.noise) - 1.0
         else:
             action = self.agent.act(state, noise)
         return action if self.guide is None else self.guide(action, noise)
 
-    def remember(self, obs: Observation, action: Tensor, step: Step) -> None:
-        """Keep one step of every world, and score it where scores are kept."""
+    def add(self, obs: Observation, action: Tensor, step: Step) -> None:
+        """Add one step of every world to the replay, and score it if scores are cached."""
         self.replay.add(obs, action, step)
-        remembered = self.reward.remembered()
-        if remembered:
-            self._run("arrive", self._arrive, remembered.values())
+        changed = self.reward.step_tensors()
+        if changed:
+            self._run("arrive", self._arrive, changed.values())
 
-    def prepare(self) -> None:
-        """Update the discriminator alone, while the policy still acts at random.
-
-        A policy that starts on the rewards of an untrained discriminator learns to be anywhere.
-        """
+    def learn_discriminator(self) -> None:
+        """Update D alone, while actions are random: a policy must not start on an untrained D."""
         if self.purl.adversary is None or len(self.replay) < self.config.reward.batch:
             return
-        self._run("discriminate", self._discriminate, self._changed_by_discriminating())
+        self._run("discriminate", self._discriminate, self._discriminator_tensors())
         self._run("refresh", self._refresh, self.reward.labels.tensors().values())
 
     def learn(self) -> None:
-        """The updates that go with one control step."""
+        """Make the updates of one control step."""
         if self.purl.adversary is not None:
-            self._run("discriminate", self._discriminate, self._changed_by_discriminating())
-        self._run("improve", self._improve, self._changed_by_improving())
+            self._run("discriminate", self._discriminate, self._discriminator_tensors())
+        agent = [tensor for _, tensor in self.agent.tensors()]
+        labels = self.reward.labels.tensors().values()
+        changed = [*agent, *labels, *self._agent_meter.tensors().values()]
+        self._run("improve", self._improve, changed)
         self.updates += self.config.updates_per_step
         if self.device.type == "cpu":
-            self.check()  # looking costs nothing here, so the run stops at the very update
+            self.check()  # on CUDA this would wait for the device
 
     def read_metrics(self) -> dict[str, float]:
-        """Means since the last reading; waits for the device, raises if one is no number."""
+        """Return means since the last call; waits for the device, raises if one is not finite."""
         return self._agent_meter.read() | self._reward_meter.read()
 
     def check(self) -> None:
-        """Raise if a metric or a weight is not finite, naming it and the update."""
+        """Raise TrainingError if a metric or a weight is not finite."""
         self._reward_meter.check()
         self._agent_meter.check()
         for name, finite in self.agent.finite().items():
@@ -126,13 +132,13 @@ class Learner:
                 )
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that learning changes, by name; the replay if the run saves it."""
-        kept = self.config.save_replay
+        """Return all that learning changes, by name; the replay only if the run saves it."""
+        with_replay = self.config.save_replay
         return {
             **flattened("agent", self.agent.state_dict()),
             **flattened("reward", self.reward.tensors()),
-            **flattened("replay", self.replay.state_dict() if kept else {}),
-            **flattened("remembered", self.reward.remembered() if kept else {}),
+            **flattened("replay", self.replay.state_dict() if with_replay else {}),
+            **flattened("remembered", self.reward.step_tensors() if with_replay else {}),
             **flattened("agent_meter", self._agent_meter.tensors()),
             **flattened("reward_meter", self._reward_meter.tensors()),
             **flattened("guide", self.guide.tensors() if self.guide else {}),
@@ -143,12 +149,12 @@ class Learner:
         }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
-        """Go on from where `state_dict` was taken."""
+        """Load what `state_dict` returned."""
         self.agent.load_state_dict(under("agent", saved))
         self.reward.load_tensors(under("reward", saved))
         if self.config.save_replay:
             self.replay.load_state_dict(under("replay", saved))
-            _copy(self.reward.remembered(), under("remembered", saved))
+            _copy(self.reward.step_tensors(), under("remembered", saved))
         _copy(self._agent_meter.tensors(), under("agent_meter", saved))
         _copy(self._reward_meter.tensors(), under("reward_meter", saved))
         if self.guide:
@@ -157,6 +163,8 @@ class Learner:
         self.exploration.scale.copy_(saved["exploration"])
         self.exploration.noise.copy_(saved["noise"])
         self.updates = int(saved["updates"])
+
+    # A captured call must return a tensor.
 
     def _arrive(self) -> Tensor:
         self.purl.arrive()
@@ -167,29 +175,19 @@ class Learner:
         return self._agent_meter.tensors()["count"]
 
     def _discriminate(self) -> Tensor:
-        return torch.stack(
-            [
-                self._reward_meter.take(self.purl.discriminate())
-                for _ in range(self.config.reward.updates)
-            ]
-        )
+        updates = range(self.config.reward.updates)
+        return torch.stack([self._reward_meter.add(self.purl.discriminate()) for _ in updates])
 
     def _improve(self) -> Tensor:
         self.reward.labels.refresh()
-        metrics = self.purl.improve(self.config.updates_per_step)
-        return self._agent_meter.take(metrics)
+        return self._agent_meter.add(self.purl.improve(self.config.updates_per_step))
 
-    def _changed_by_discriminating(self) -> list[Tensor]:
+    def _discriminator_tensors(self) -> list[Tensor]:
         return [*self.reward.trained(), *self._reward_meter.tensors().values()]
 
-    def _changed_by_improving(self) -> list[Tensor]:
-        agent = [tensor for _, tensor in self.agent.tensors()]
-        labels = self.reward.labels.tensors().values()
-        return [*agent, *labels, *self._agent_meter.tensors().values()]
-
     def _run(self, name: str, call: Callable[[], Tensor], changed: Iterable[Tensor]) -> None:
-        """Call a part of the control step; on CUDA, as a graph captured the first time."""
-        # Reading frames from the host's memory synchronises, which a graph cannot do.
+        """Make a call that changes these tensors; on CUDA, replay its captured graph."""
+        # Reading frames from host memory synchronises, which a graph cannot do.
         on_host = self.config.replay.storage == "host"
         if self.device.type != "cuda" or on_host or not self.agent.captures:
             call()

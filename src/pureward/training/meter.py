@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics that stay on the device until somebody asks: means, and the first sign of trouble."""
+"""Sums of metrics on the device, and the first update at which each was not finite."""
 
 from collections.abc import Mapping
 
@@ -8,24 +8,24 @@ from torch import Tensor
 
 from pureward.errors import TrainingError
 
-# Room must be there before the metrics are named: a captured graph writes to fixed places.
-_MOST = 32
+# Allocated before the metrics are known: a captured graph writes to fixed addresses.
+_MOST_METRICS = 32
 
 
 class Meter:
-    """Takes metrics in without waiting for the device, also inside a captured graph."""
+    """Adds up metrics without waiting for the device, also inside a captured graph."""
 
     def __init__(self, device: torch.device, *, updates: int = 1) -> None:
-        """Begin with nothing; each set of metrics stands for so many updates."""
+        """Start at 0; `updates` is the number of updates per call of `add`."""
         self._updates = updates
         self._names: list[str] = []
-        self._sum = torch.zeros(_MOST, device=device)
+        self._sum = torch.zeros(_MOST_METRICS, device=device)
         self._count = torch.zeros((), dtype=torch.int64, device=device)
         self._taken = torch.zeros((), dtype=torch.int64, device=device)
-        self._first_bad = torch.zeros(_MOST, dtype=torch.int64, device=device)
+        self._first_bad = torch.zeros(_MOST_METRICS, dtype=torch.int64, device=device)
 
-    def take(self, metrics: Mapping[str, Tensor]) -> Tensor:
-        """Add one set of metrics, the same names each time."""
+    def add(self, metrics: Mapping[str, Tensor]) -> Tensor:
+        """Add metrics, 0-d tensors with the same names at each call; return them stacked."""
         self._names = list(metrics)
         values = torch.stack([value.float() for value in metrics.values()])
         self._sum[: len(values)] += values
@@ -37,7 +37,7 @@ class Meter:
         return values
 
     def read(self) -> dict[str, float]:
-        """Means since the last reading; waits for the device, raises if one is no number."""
+        """Return means since the last call; waits for the device, raises if one is not finite."""
         self.check()
         count = int(self._count)
         if not count:
@@ -48,16 +48,16 @@ class Meter:
         return dict(zip(self._names, means, strict=True))
 
     def check(self) -> None:
-        """Raise if a metric has not been finite, naming it and the update."""
-        for name, taken in zip(self._names, self._first_bad.tolist(), strict=False):
-            if taken:
+        """Raise TrainingError if a metric was not finite."""
+        for name, first_bad in zip(self._names, self._first_bad.tolist(), strict=False):
+            if first_bad:
                 raise TrainingError(
-                    f"{name} is not finite since update {taken * self._updates}; the last good "
+                    f"{name} is not finite since update {first_bad * self._updates}; the last good "
                     "checkpoint is kept: lower the learning rates or look at the rewards"
                 )
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold for the next reading to be the same."""
+        """Return the state for a checkpoint."""
         return {
             "sum": self._sum,
             "count": self._count,

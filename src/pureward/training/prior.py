@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""η over a run: gathers what a prior may know, never the task's reward, and tells D its answer."""
+"""Updates η during a run, from scores of D; the task's own reward is never used."""
 
 import math
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from pureward.rewards.priors import Evidence, Prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.training.supervision import Supervision, subset
 
-# Frames of each kind that an estimate looks at.
-_LOOKED_AT = 2048
+# Frames of each kind in an estimate.
+_FRAMES = 2048
 
 
 class RunPrior:
-    """Asks a prior for η now and then."""
+    """Sets the η of a discriminator by a prior."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class RunPrior:
         *,
         warmup_steps: int,
     ) -> None:
-        """Join a prior with what it is about.
+        """Check that the data has the episodes that the prior needs.
 
         Args:
             prior: fixed, scheduled or estimated.
-            adversary: D, and the mixture of frames that it learns from.
-            replay: the agent's experience.
-            data: held-out episodes, which an estimate needs.
-            warmup_steps: no estimate before so many steps are in the replay.
+            adversary: D and its data.
+            replay: the agent's steps.
+            data: held-out episodes and failures for an estimate.
+            warmup_steps: steps in the replay before the first estimate.
         """
         if "scores" in prior.wants:
             _check_enough(data.held_out, "held-out", "--held-out")
@@ -49,51 +49,50 @@ class RunPrior:
         self._warmup_steps = warmup_steps
         self._warned = False
 
-    def follow(self, share_done: float, generator: torch.Generator) -> dict[str, float]:
-        """Set D's η for the updates to come; returns what there is to log."""
-        scored = "scores" in self._prior.wants and self._enough_is_seen()
-        evidence = (
-            self._evidence(share_done, generator) if scored else Evidence(progress=share_done)
-        )
+    def update(self, progress: float, generator: torch.Generator) -> dict[str, float]:
+        """Set D's η for the next updates and return metrics.
+
+        Args:
+            progress: share of the run that is done.
+            generator: for the choice of agent frames.
+        """
+        scored = "scores" in self._prior.wants and self._enough_steps()
+        evidence = self._evidence(progress, generator) if scored else Evidence(progress=progress)
         eta = self._prior(evidence)
         self._adversary.discriminator.set_prior(eta)
-        return {"prior": eta} | self._told()
+        numbers, warning = self._prior.report()
+        if warning and not self._warned:
+            Progress.write(f"warning: {warning}")
+            self._warned = True
+        return {"prior": eta} | {f"prior/{name}": value for name, value in numbers.items()}
 
-    def _enough_is_seen(self) -> bool:
-        """Whether the agent has been at it for long enough, and for enough episodes."""
+    def _enough_steps(self) -> bool:
+        """Whether the replay has enough steps and episodes for an estimate."""
         steps, layout = len(self._replay), self._replay.layout
         begun = layout.worlds * math.ceil(steps / layout.worlds / layout.horizon)
         return steps >= self._warmup_steps and begun >= FEWEST_EPISODES
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold: D's η, and where an estimate stands."""
-        kept = {"eta": self._adversary.discriminator.prior}
-        # float64, as Python's: a resumed run continues from exactly these numbers.
+        """Return D's η and the state of the prior, for a checkpoint."""
+        state = {"eta": self._adversary.discriminator.prior}
+        # float64, so that a resumed run continues from exactly these numbers.
         for name, value in self._prior.state_dict().items():
-            kept[name] = torch.tensor(value, dtype=torch.float64)
-        return kept
+            state[name] = torch.tensor(value, dtype=torch.float64)
+        return state
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Go on from where `state` was taken."""
-        stands = {name: value.item() for name, value in saved.items()}
-        # The prior is asked now and then; until it is again, D goes on with the last answer.
-        self._adversary.discriminator.set_prior(stands.pop("eta"))
-        self._prior.load_state_dict(stands)
+        """Load what `state` returned."""
+        state = {name: value.item() for name, value in saved.items()}
+        self._adversary.discriminator.set_prior(state.pop("eta"))  # used until the next update
+        self._prior.load_state_dict(state)
 
-    def _told(self) -> dict[str, float]:
-        numbers, warning = self._prior.report()
-        if warning and not self._warned:
-            Progress.write(f"warning: {warning}")
-            self._warned = True
-        return {f"prior/{name}": value for name, value in numbers.items()}
-
-    def _evidence(self, share_done: float, generator: torch.Generator) -> Evidence:
+    def _evidence(self, progress: float, generator: torch.Generator) -> Evidence:
         unlabeled, unlabeled_episodes = self._agent_scores(generator)
         positive, positive_episodes = self._scores(self._data.held_out)
         known = self._data.failures if self._adversary.failures is not None else None
         failure, failure_episodes = self._scores(known)
         return Evidence(
-            progress=share_done,
+            progress=progress,
             held_out_positive_logits=positive,
             held_out_episodes=positive_episodes,
             unlabeled_logits=unlabeled,
@@ -103,32 +102,32 @@ class RunPrior:
         )
 
     def _agent_scores(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """D's logits of agent frames in the mixture it learns from, and their episodes."""
+        """D's logits of agent frames, mixed as in its updates, and their episodes."""
         memory = self._adversary.memory
-        old = 0 if memory is None else _LOOKED_AT // 2
-        steps = self._replay.sample_steps(_LOOKED_AT - old, generator)
+        old = 0 if memory is None else _FRAMES // 2
+        steps = self._replay.sample_steps(_FRAMES - old, generator)
         frames, episodes = [self._replay.arrival_frames(steps)], [self._replay.episodes(steps)]
         if memory is not None:
             frames.append(memory.sample(old, generator))
-            # So few of so many: hardly two are of one episode.
+            # A sample of the whole run: each frame counts as its own episode.
             episodes.append(-1 - torch.arange(old, device=self._replay.device))
         logits = self._adversary.discriminator.logits(torch.cat(frames))
         return logits, torch.cat(episodes)
 
     def _scores(self, bank: FrameBank | None) -> tuple[Tensor | None, Tensor | None]:
-        """D's logits of some rows of a bank, and their episodes."""
+        """D's logits of frames of a bank, and their episodes."""
         if bank is None:
             return None, None
-        rows = subset(bank, _LOOKED_AT).to(self._replay.device)
+        rows = subset(bank, _FRAMES).to(self._replay.device)
         return self._adversary.discriminator.logits(bank[rows]), bank.episodes[rows]
 
 
 def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:
-    """Refuse positives with too few such episodes for an estimate, before anything is learned."""
-    there = 0 if bank is None else len(bank.episodes.unique())
-    if there < FEWEST_EPISODES:
+    """Raise InputError if an estimate has too few episodes of a kind."""
+    found = 0 if bank is None else len(bank.episodes.unique())
+    if found < FEWEST_EPISODES:
         raise InputError(
             f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, and the dataset "
-            f"of positives has {there}; collect some with {option} or give η as a number, "
+            f"of positives has {found}; collect some with {option} or give η as a number, "
             "--prior 0.5"
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint held against the run that is to go on from it, before anything is restored.
+"""Checks of a checkpoint before it is restored.
 
-A checkpoint holds what a run of the same settings would write now: tensors of the same names,
-shapes and kinds, finite, and whole numbers within `_limits`. All else is refused in a sentence.
+Its tensors must have the names, shapes and types that the run would write now, be finite, and
+integers must lie within `_limits`.
 """
 
 import math
@@ -23,8 +23,8 @@ _REPLAY = "learner/replay/"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run had come at a checkpoint: its facts.json."""
+class Facts:
+    """Progress of a run at a checkpoint: its facts.json."""
 
     control_steps: int
     seconds: float
@@ -36,23 +36,23 @@ class Progress:
 def check_tensors(
     saved: Checkpoint, fresh: Mapping[str, Tensor], learner: Learner, env: BatchEnv
 ) -> None:
-    """Refuse a checkpoint whose tensors this run could not have written.
+    """Raise InputError for tensors that this run could not have written.
 
     Args:
         saved: the checkpoint.
         fresh: what the run would write now.
-        learner: whose replay and script bound what places and counters may be.
-        env: whose horizon does.
+        learner: whose replay and script bound indices and counters.
+        env: whose horizon bounds the elapsed steps.
     """
     for name, own in fresh.items():
-        # The replay says itself how many rows it holds, and checks that.
+        # The number of rows in the replay is checked by the replay.
         start = 1 if name.startswith(_REPLAY) and own.dim() else 0
         wanted, found = tuple(own.shape), saved.shapes.get(name)
         if found is None or len(found) != len(wanted) or found[start:] != wanted[start:]:
             raise InputError(
                 f"checkpoint {saved.path} does not fit the run's settings ({name} must have shape "
                 f"{wanted}, got {found}); restore the config.json it was written with, or delete "
-                "it to go on from an older one"
+                "it to resume from an older one"
             )
     count = f"{_REPLAY}rows"
     _check_values(saved, {name: own for name, own in fresh.items() if name == count}, {})
@@ -68,12 +68,12 @@ def _check_values(
         if wrong:
             raise InputError(
                 f"checkpoint {saved.path} is damaged ({name} {wrong}); "
-                "delete it to go on from an older one"
+                "delete it to resume from an older one"
             )
 
 
 def _limits(learner: Learner, env: BatchEnv, rows: int) -> dict[str, tuple[int, int]]:
-    """Lowest and highest of the whole numbers that may not be any number from 0."""
+    """Lowest and highest value of integers, by tensor; others must only be at least 0."""
     layout = learner.replay.layout
     steps = min(rows, layout.rows) * layout.worlds
     replay = tables.limits(layout, rows)
@@ -91,10 +91,10 @@ def _limits(learner: Learner, env: BatchEnv, rows: int) -> dict[str, tuple[int, 
     }
 
 
-def read_progress(saved: Checkpoint, worlds: int) -> Progress:
-    """The facts of a checkpoint; a ValueError, TypeError or KeyError where they cannot be."""
+def read_facts(saved: Checkpoint, worlds: int) -> Facts:
+    """Return the facts of a checkpoint; ValueError, TypeError or KeyError if they are invalid."""
     facts = saved.facts
-    found = Progress(
+    found = Facts(
         control_steps=_count(facts["control_steps"]),
         seconds=float(facts["seconds"]),
         evaluation=dict(facts["evaluation"]),

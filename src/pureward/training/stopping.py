@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM, Ctrl-C and a terminal that is closed end a run after its step, with a checkpoint."""
+"""SIGTERM, SIGINT (Ctrl-C) and SIGHUP end a run after its current step, with a checkpoint."""
 
 import signal
 import threading
@@ -8,29 +8,29 @@ from typing import Any
 
 
 class StopSignal:
-    """Notes the signal; a second Ctrl-C stops the process at once."""
+    """Records a stop signal in `requested`; a second Ctrl-C stops the process immediately."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "StopSignal":
-        """Start listening; only the main thread can."""
+        """Install the handlers; only the main thread can."""
         if threading.current_thread() is threading.main_thread():
-            heard = [signal.SIGTERM, signal.SIGINT]
-            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which is what nohup sets
-                heard.append(signal.SIGHUP)
-            for number in heard:
-                self._before[number] = signal.signal(number, self._note)
+            numbers = [signal.SIGTERM, signal.SIGINT]
+            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # set by nohup
+                numbers.append(signal.SIGHUP)
+            for number in numbers:
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the signals back."""
+        """Restore the handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, _: FrameType | None) -> None:
-        self.asked = True
-        # SIGTERM comes twice where a whole group is told to end: from outside, and from the parent.
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        self.requested = True
+        # SIGTERM may come twice: to the process group, and from the parent.
         if number == signal.SIGINT:
             signal.signal(number, self._before[signal.SIGINT])

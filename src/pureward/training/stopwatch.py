@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a run has trained, not counting the time in which it looked at itself."""
+"""Training time of a run, without evaluation, probes and writing."""
 
 import time
 from collections.abc import Iterator
@@ -9,24 +9,24 @@ import torch
 
 
 class Stopwatch:
-    """Runs from the start; device work belongs to the time in which it was asked for."""
+    """Runs from its construction; waits for the device, so that its work is counted."""
 
-    def __init__(self, device: torch.device):
+    def __init__(self, device: torch.device) -> None:
         self._device = device
         self._banked = 0.0
-        self._began: float | None = time.monotonic()  # None while it is paused
+        self._began: float | None = time.monotonic()  # None while paused
 
     def read(self) -> float:
-        """Seconds so far; waits for the device."""
+        """Return the seconds so far."""
         return self._banked if self._began is None else self._banked + self._now() - self._began
 
     def set(self, seconds: float) -> None:
-        """Go on from a reading of an earlier process."""
+        """Continue from the reading of an earlier process."""
         self._banked, self._began = seconds, self._now()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the block's time out."""
+        """Do not count the time of the block."""
         self._banked, self._began = self.read(), None
         try:
             yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person brings: demonstrations or annotated episodes, read, checked and drawn."""
+"""Reads and checks the demonstrations or annotated episodes of a run, and draws their frames."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,22 +18,22 @@ from pureward.runs.config import RunConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Supervision:
-    """Frames of the episodes a run learns from and is probed with, on its device."""
+    """Frames of the dataset, on the device of the run."""
 
     train: FrameBank
     held_out: FrameBank | None
-    """Of the same kind, never trained on."""
+    """Episodes like `train`, for probes only."""
     failures: FrameBank | None
-    """Episodes that never succeed, never trained on."""
+    """Episodes without success, for probes only."""
 
     def sources(self) -> dict[str, FrameBank]:
-        """The fixed sources of a probe, by name."""
+        """Return the frames for probes, by name."""
         named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
         return {name: bank for name, bank in named.items() if bank is not None}
 
 
 def check_supervision(config: RunConfig) -> None:
-    """Refuse data that is not there, before worlds and a replay are made for it."""
+    """Raise InputError if data is missing, before environments and a replay are built."""
     if METHODS[config.method].positives:
         find_reader(positives_path(config))
     if not config.failures:
@@ -42,13 +42,13 @@ def check_supervision(config: RunConfig) -> None:
     if Path(config.failures).resolve() == positives_path(config).resolve():
         raise InputError(
             "known failures must come from a dataset of their own, got that of the positives, "
-            f"{config.failures}, whose failures are kept from training to judge the discriminator "
-            "by; collect others with another --seed"
+            f"{config.failures}, whose failures are for probes only; collect others with another "
+            "--seed"
         )
 
 
 def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
-    """Read the dataset that the run's method learns from."""
+    """Return the frames of the dataset that the run's method learns from."""
     path = positives_path(config)
     episodes = _read(path, config, env)
     banks = {
@@ -60,24 +60,24 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
         raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
     if banks[HELD_OUT] is None:
         print(
-            f"warning: no episode of {path} is held out (it has {len(episodes)}), so nothing shows "
-            "how the reward rates episodes that it did not train on; collect more"
+            f"warning: no episode of {path} is held out (it has {len(episodes)}), so the probes "
+            "cannot show how the reward generalises; collect more"
         )
     return Supervision(train=train, held_out=banks[HELD_OUT], failures=banks[FAILURE])
 
 
 def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
-    """Read the episodes of known failures to train on, where the run has some."""
+    """Return the frames of known failures to train on, or None."""
     if not config.failures:
         return None
     episodes = _read(Path(config.failures), config, env)
-    # Episodes tagged as failures where there are such; a dataset of nothing else needs no tags.
+    # A dataset of failures alone needs no tags.
     tagged = [episode for episode in episodes if episode.split == FAILURE]
     return _bank(tagged or episodes, config, env)
 
 
 def positives_path(config: RunConfig) -> Path:
-    """The folder of a learned method's positives."""
+    """Return the folder of the positives of a learned method."""
     annotated = METHODS[config.method].needs_annotations
     return Path(config.annotations if annotated else config.demonstrations)
 
@@ -105,7 +105,7 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
 
 
 def _all_equal(episodes: list[Episode]) -> bool:
-    """Whether every frame is the same; stops at the first episode with another."""
+    """Whether all frames are equal."""
     frames = [episode.frames for episode in episodes if episode.frames is not None]
     return all(bool((seen == frames[0][:1]).all()) for seen in frames)
 
@@ -117,6 +117,6 @@ def _bank(episodes: list[Episode], config: RunConfig, env: BatchEnv) -> FrameBan
 
 
 def subset(bank: FrameBank, most: int) -> torch.Tensor:
-    """Rows of a bank, all or so many drawn without replacement, always the same ones."""
+    """Return at most `most` rows of a bank, drawn without replacement, the same at each call."""
     order = torch.randperm(len(bank), generator=torch.Generator().manual_seed(0))
     return order[:most].sort().values

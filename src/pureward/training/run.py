@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a run between two control steps, and what it writes to its directory."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pureward.envs import BatchEnv, make
+from pureward.errors import InputError, lacks_memory
+from pureward.progress import Progress
+from pureward.rewards.methods import METHODS
+from pureward.rewards.regression import Pass
+from pureward.runs import checkpoint
+from pureward.runs.config import RunConfig
+from pureward.runs.directory import RunDirectory, kept_steps, step_name, step_of
+from pureward.runs.log import MetricsLog
+from pureward.runs.policy import write_snapshot
+from pureward.training.evaluate import evaluate, film
+from pureward.training.learner import Learner
+from pureward.training.restored import check_tensors, read_facts
+from pureward.training.stopping import StopSignal
+from pureward.training.stopwatch import Stopwatch
+from pureward.training.truth import Truth
+
+_FILMED_WORLDS = 4
+# Added to the run's seed; every evaluation of a run starts from the same states.
+_EVALUATION_SEED = 1_000_003
+
+
+class _StoppedError(Exception):
+    """Ends the fit of a reward model when a stop was requested."""
+
+
+class Run:
+    """Environment, learner, clock, counters and log of a run."""
+
+    def __init__(
+        self, config: RunConfig, directory: RunDirectory, saved: checkpoint.Checkpoint | None
+    ) -> None:
+        """Build a run.
+
+        Args:
+            config: settings.
+            directory: of the run, locked by this process.
+            saved: the checkpoint to resume from; None for a new run.
+        """
+        self.config = config
+        self.directory = directory
+        cameras = config.needs_frames
+        self.env = self._make_env(config.worlds, seed=config.seed, cameras=cameras, stagger=True)
+        self.learner = Learner(config, self.env)
+        self.eval_env = self._make_env(config.evaluate_episodes, cameras=cameras)
+        self.obs = self.env.reset()
+        self.is_new = saved is None
+        self.control_steps = 0
+        self.clock = Stopwatch(self.env.device)
+        self.evaluation: dict[str, float] = {}
+        self.evaluated_at = -1
+        self.truth = Truth(
+            rows=self.learner.replay.layout.rows,
+            worlds=self.env.worlds,
+            device=self.env.device,
+            staggered=self.env.stagger,
+            has_memory=METHODS[config.method].has_discriminator and config.reward.memory > 0,
+        )
+        metrics_bytes = self._restore(saved) if saved else 0
+        self.log = MetricsLog(
+            directory.metrics, directory.events, offset=metrics_bytes, step=self.env_steps
+        )
+
+    @property
+    def env_steps(self) -> int:
+        """Steps of all worlds together."""
+        return self.control_steps * self.config.worlds
+
+    def finished(self) -> bool:
+        """Whether the run has its steps, or the return at which it may stop."""
+        goal = self.config.stop_at_return
+        good_enough = bool(goal) and self.evaluation.get("return", -math.inf) >= goal
+        return good_enough or self.env_steps >= self.config.env_steps
+
+    def step(self) -> None:
+        """Take one control step in every world, and the updates that go with it."""
+        warm = self.env_steps >= self.config.warmup_steps
+        action = self.learner.act(self.obs.state, at_random=not warm)
+        step = self.env.step(action)
+        self.learner.add(self.obs, action, step)
+        self.obs = step.obs
+        self.truth.add(step)
+        self.control_steps += 1
+        # Steps in the replay: a run resumed without its replay fills it again before it learns.
+        if self.learner.replay.steps_added >= self.config.warmup_steps:
+            self.learner.learn()
+        else:
+            self.learner.learn_discriminator()
+
+    def every(self, interval: int, call: Callable[[], Any]) -> None:
+        """Call if the last step crossed a multiple of `interval` env steps; 0 for never."""
+        before = self.env_steps - self.config.worlds
+        if interval and self.env_steps // interval > before // interval:
+            with self.clock.paused():
+                call()
+
+    def fit_reward_model(self, stop: StopSignal) -> None:
+        """Fit the reward model if the method has one; return early if a stop is requested."""
+        method = METHODS[self.config.method]
+        if not method.has_reward_model:
+            return
+        total = self.config.reward.model.epochs * method.members
+        with Progress(total=total, desc="reward model", unit="pass", leave=False) as bar:
+
+            def after_pass(done: Pass) -> None:
+                bar.update()
+                bar.set_postfix(error=done.fitting_error, held_out=done.held_out_error)
+                values = {"member": done.member, "epoch": done.epoch, "error": done.fitting_error}
+                held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
+                self._write("fit", values | held_out)
+                if stop.requested:
+                    raise _StoppedError
+
+            try:
+                report = self.learner.reward.fit(after_pass)
+            except _StoppedError:
+                return
+        torch.cuda.empty_cache()  # other processes may need the memory; no effect on a CPU
+        if report is not None:
+            error = report.held_out_error
+            held_out = "" if error is None else f", {error:.4f} on held-out episodes"
+            print(f"reward model: mean squared error {report.train_error:.4f}{held_out}")
+
+    def probe(self) -> None:
+        """Write P(success) and predictions on known kinds of frames."""
+        solved = self.truth.solved_frames(self.learner.replay, self.config.probe_frames)
+        values = self.learner.reward.probe(solved)
+        if values:
+            self._write("probe", values | {"seconds": self.clock.read()})
+
+    def write_metrics(self) -> None:
+        """Update η and write the means of the metrics since the last call."""
+        values = self.learner.read_metrics()
+        progress = min(1.0, self.env_steps / self.config.env_steps)
+        values |= self.learner.reward.update_prior(progress)
+        values |= self.truth.read()
+        values |= {"updates": self.learner.updates, "seconds": self.clock.read()}
+        self._write("train", values)
+
+    def evaluate(self, bar: Progress) -> None:
+        """Evaluate the greedy policy, write the result, and film it if the run has videos."""
+        greedy, seconds = self.learner.agent.act, self.clock.read()
+        learned = self.learner.reward.learned
+        result = evaluate(
+            self.eval_env,
+            greedy,
+            seed=self.config.seed + _EVALUATION_SEED,
+            reward=learned,
+            frame_stack=self.config.replay.frame_stack,
+        )
+        self.evaluation = result.summary()
+        if learned is not None and learned.members:
+            self.evaluation |= result.reward_error(learned.zero)
+        self.evaluated_at = self.env_steps
+        values = self.evaluation | {"updates": self.learner.updates, "seconds": seconds}
+        self._write("eval", values)
+        bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
+        if self.config.videos:
+            self.directory.check_place()
+            env = self._make_env(_FILMED_WORLDS, cameras=True)
+            path = self.directory.videos / f"{step_name(self.env_steps)}.mp4"
+            film(env, greedy, path, seed=self.config.seed)
+
+    def write_snapshot(self) -> None:
+        """Write the policy."""
+        self.directory.check_place()
+        write_snapshot(self.directory.snapshots, self.env_steps, self.learner.agent)
+
+    def write_checkpoint(self) -> None:
+        """Write a checkpoint and the reward; raises if a weight or a world is not finite."""
+        self.directory.check_place()
+        self.learner.check()
+        self.env.check()
+        facts = {
+            "control_steps": self.control_steps,
+            "seconds": self.clock.read(),
+            "evaluation": self.evaluation,
+            "evaluated_at": self.evaluated_at,
+            "metrics_bytes": self.log.offset(),
+        }
+        folder = self.directory.checkpoints
+        checkpoint.write(folder, self.env_steps, self._tensors(), facts)
+        self.learner.reward.save(self.directory.reward)
+        checkpoint.prune(folder, self.config.keep_checkpoints)
+
+    def _make_env(self, worlds: int, **options: Any) -> BatchEnv:
+        config = self.config
+        distractors = config.distractors or None
+        return make(config.task, worlds, config.device, distractors=distractors, **options)
+
+    def _write(self, kind: str, values: dict[str, float]) -> None:
+        self.directory.check_place()
+        self.log.write(kind, self.env_steps, values)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """The tensors of a checkpoint, by name."""
+        return {
+            **checkpoint.flattened("learner", self.learner.state_dict()),
+            **checkpoint.flattened("env", self.env.state_dict()),
+            **self.truth.tensors(with_replay=self.config.save_replay),
+        }
+
+    def _restore(self, saved: checkpoint.Checkpoint) -> int:
+        """Load a checkpoint; return the size that the metrics file had, in bytes."""
+        check_tensors(saved, self._tensors(), self.learner, self.env)
+        tensors = saved.tensors
+        try:
+            facts = read_facts(saved, self.config.worlds)
+            self.learner.load_state_dict(checkpoint.under("learner", tensors))
+            self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
+            self.truth.load_tensors(tensors)
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            if lacks_memory(error):
+                raise
+            raise InputError(
+                f"checkpoint {saved.path} does not fit the run's settings ({error}); restore the "
+                "config.json it was written with, or delete it to resume from an older one"
+            ) from error
+        self.control_steps, self.evaluated_at = facts.control_steps, facts.evaluated_at
+        self.evaluation = facts.evaluation
+        self.clock.set(facts.seconds)
+        self._delete_newer_files()
+        return facts.metrics_bytes
+
+    def _delete_newer_files(self) -> None:
+        """Delete policies and videos from after the checkpoint: the resumed run may differ."""
+        for folder in (self.directory.snapshots, self.directory.videos):
+            for path in kept_steps(folder):
+                if (step_of(path) or 0) > self.env_steps:
+                    path.unlink()
