@@ -102,11 +102,11 @@ class RunConfig:
         check_settings(self)
         if not str(self.out):
             raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
-        check_name(self.task, self.distractors or None, scripted=self.guided > 0)
         if not 0 <= self.guided <= 1:
             raise InputError(
                 f"guided must be a share of the worlds in [0, 1], got {self.guided}; try 0.25"
             )
+        check_name(self.task, self.distractors or None, scripted=self.guided > 0)
         wanted = AGENTS[self.algorithm].config
         if not isinstance(self.agent, wanted):
             raise InputError(
@@ -135,7 +135,7 @@ class RunConfig:
         """Refuse a method without its data, with data it does not use, or with a bad η or V."""
         method = METHODS[self.method]
         for name in ("demonstrations", "annotations"):
-            needed = getattr(method, f"needs_{name}")
+            needed = method.positives == name
             if bool(getattr(self, name)) != needed:
                 rule = "needs" if needed else "takes no"
                 remedy = f"pass --{name} FOLDER" if needed else f"leave --{name} out"
