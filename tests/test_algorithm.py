@@ -18,14 +18,14 @@ SHAPE = (3, 2, 2)
 WORLDS = 2
 
 
-def named(numbers: Tensor) -> Tensor:
-    """Frames whose bytes are all the number that names them."""
+def frames_of(numbers: Tensor) -> Tensor:
+    """Frames filled with a number each."""
     return numbers.to(torch.uint8).view(-1, 1, 1, 1).expand(-1, *SHAPE).contiguous()
 
 
 def seen(first: int) -> Observation:
     numbers = torch.tensor([first, first + 1])
-    return Observation(state=numbers.float()[:, None], frames=named(numbers))
+    return Observation(state=numbers.float()[:, None], frames=frames_of(numbers))
 
 
 def filled(rows: int, *, n_step: int = 2, capacity: int = 100) -> Replay:
@@ -42,24 +42,24 @@ def filled(rows: int, *, n_step: int = 2, capacity: int = 100) -> Replay:
 def add(replay: Replay, t: int) -> None:
     before, after = seen(2 * t), seen(2 * t + 2)
     no = torch.zeros(WORLDS, dtype=torch.bool)
-    reward = torch.full((WORLDS,), torch.nan)  # the task's own, which nobody may look at
+    reward = torch.full((WORLDS,), torch.nan)  # the task's own; must not be used
     step = Step(obs=after, reward=reward, terminated=no, truncated=no, success=no, final_obs=after)
     replay.add(before, torch.zeros(WORLDS, 1), step)
 
 
-class Named:
-    """A reward that is the number in a frame, and times `factor` once D has learned."""
+class NumberReward:
+    """A reward that is `factor` times the number in a frame."""
 
     parts = 1
     discriminator = object()
 
     def __init__(self) -> None:
         self.factor = 1.0
-        self.looked_at: list[list[int]] = []
+        self.scored: list[list[int]] = []
 
     def success_logits(self, frames: Tensor) -> Tensor:
         numbers = frames[:, 0, 0, 0].float()
-        self.looked_at.append(numbers.int().tolist())
+        self.scored.append(numbers.int().tolist())
         return self.factor * numbers
 
     def scores(self, frames: Tensor) -> Tensor:
@@ -72,8 +72,8 @@ class Named:
         return self.success_logits(frames)
 
 
-class Taught:
-    """An agent or a discriminator that keeps what it was taught."""
+class Recorder:
+    """An agent or a discriminator that records its batches."""
 
     def __init__(self) -> None:
         self.batches: list = []
@@ -86,7 +86,7 @@ class Taught:
 
 def purl(replay: Replay, labels, *, adversary: Adversary | None = None, **options) -> Purl:
     rng = torch.Generator().manual_seed(0)
-    agent = options.pop("agent", Taught())
+    agent = options.pop("agent", Recorder())
     return Purl(
         agent=agent, replay=replay, labels=labels, batch=8, generator=rng, adversary=adversary,
         **options,
@@ -94,19 +94,19 @@ def purl(replay: Replay, labels, *, adversary: Adversary | None = None, **option
 
 
 def adversary(first: int = 200, **options) -> Adversary:
-    """Two episodes of positives; their arrivals are named from `first` + 1 on."""
+    """Two episodes of positives; their arrivals are numbered from `first` + 1."""
     episodes = [
-        SimpleNamespace(frames=named(first + torch.arange(3)), rewards=torch.tensor([0.0, 1.0])),
-        SimpleNamespace(frames=named(first + torch.arange(3)), rewards=torch.tensor([0.0, 3.0])),
+        SimpleNamespace(frames=frames_of(first + torch.arange(3)), rewards=torch.tensor(rewards))
+        for rewards in ([0.0, 1.0], [0.0, 3.0])
     ]
     bank = FrameBank(episodes)  # type: ignore[arg-type]
-    return Adversary(discriminator=Taught(), positives=bank, **options)  # type: ignore[arg-type]
+    return Adversary(discriminator=Recorder(), positives=bank, **options)  # type: ignore[arg-type]
 
 
-def test_the_policy_is_paid_for_the_states_it_arrives_at():
+def test_rewards_are_those_of_the_arrival_states():
     """A window from number x sees x + 2 and x + 4: its return is (x + 2) + ½·(x + 4)."""
-    replay, agent = filled(20), Taught()
-    learner = purl(replay, FreshLabels(Named(), replay), agent=agent)  # type: ignore[arg-type]
+    replay, agent = filled(20), Recorder()
+    learner = purl(replay, FreshLabels(NumberReward(), replay), agent=agent)  # type: ignore[arg-type]
     metrics = learner.improve(3)
     assert [len(batch.state) for batch in agent.batches] == [8, 8, 8]
     starts = torch.cat([batch.state[:, 0] for batch in agent.batches])
@@ -124,7 +124,7 @@ def test_the_policy_is_paid_for_the_states_it_arrives_at():
 
 def test_rewards_at_the_ceiling_and_above_the_threshold_are_counted():
     replay = filled(1)  # arrivals 2 and 3 alone
-    labels = FreshLabels(Named(), replay)  # type: ignore[arg-type]
+    labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]
     metrics = purl(replay, labels, ceiling=3.0, threshold=2.0).improve(8)
     threes = metrics["reward/mean"].item() - 2.0
     assert 0 < threes < 1
@@ -133,65 +133,67 @@ def test_rewards_at_the_ceiling_and_above_the_threshold_are_counted():
 
 
 def test_d_learns_from_arrivals_of_positives_and_of_the_agent():
-    replay, foe = filled(20), adversary(batch=32)
-    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
-    ((positive, unlabeled, failures),) = foe.discriminator.batches  # type: ignore[attr-defined]
-    assert set(positive[:, 0, 0, 0].tolist()) == {201, 202}, "not how an episode began"
+    replay, opponent = filled(20), adversary(batch=32)
+    purl(replay, FreshLabels(NumberReward(), replay), adversary=opponent).discriminate()  # type: ignore[arg-type]
+    ((positive, unlabeled, failures),) = opponent.discriminator.batches  # type: ignore[attr-defined]
+    assert set(positive[:, 0, 0, 0].tolist()) == {201, 202}, "without the first frames of episodes"
     numbers = set(unlabeled[:, 0, 0, 0].tolist())
     assert len(unlabeled) == 32
-    assert numbers <= set(range(2, 42)), "arrivals, not what was left at the start"
+    assert numbers <= set(range(2, 42)), "arrivals only"
     assert failures is None
 
 
-def test_known_failures_are_a_batch_of_their_own():
+def test_known_failures_are_a_separate_batch():
     replay = filled(4)
-    foe = adversary(batch=5, failures=adversary(100).positives)
-    purl(replay, FreshLabels(Named(), replay), adversary=foe).discriminate()  # type: ignore[arg-type]
-    ((positive, _, failures),) = foe.discriminator.batches  # type: ignore[attr-defined]
+    opponent = adversary(batch=5, failures=adversary(100).positives)
+    purl(replay, FreshLabels(NumberReward(), replay), adversary=opponent).discriminate()  # type: ignore[arg-type]
+    ((positive, _, failures),) = opponent.discriminator.batches  # type: ignore[attr-defined]
     assert positive.min() >= 201
     assert len(failures) == 5
     assert set(failures[:, 0, 0, 0].tolist()) <= {101, 102}
 
 
-def test_half_of_the_unlabeled_is_remembered():
+def test_half_of_the_unlabeled_is_from_the_memory():
     replay, memory = filled(4), FrameMemory(50, SHAPE, torch.device("cpu"))
-    memory.add(named(torch.full((3,), 99)), torch.Generator().manual_seed(0))
-    foe = adversary(memory=memory)
-    labels = FreshLabels(Named(), replay)  # type: ignore[arg-type]
-    drawn = purl(replay, labels, adversary=foe).unlabeled(16)[:, 0, 0, 0]
+    memory.add(frames_of(torch.full((3,), 99)), torch.Generator().manual_seed(0))
+    opponent = adversary(memory=memory)
+    labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]
+    drawn = purl(replay, labels, adversary=opponent).unlabeled(16)[:, 0, 0, 0]
     assert len(drawn) == 16
     assert int((drawn == 99).sum()) == 8
 
 
-def test_one_in_eight_of_the_newest_arrivals_is_offered_to_the_memory():
+def test_one_in_eight_of_the_newest_arrivals_is_added_to_the_memory():
     replay, memory = filled(1), FrameMemory(50, SHAPE, torch.device("cpu"))
-    labels = FreshLabels(Named(), replay)  # type: ignore[arg-type]
+    labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]
     learner = purl(replay, labels, adversary=adversary(memory=memory))
     for t in range(1, 30):
         add(replay, t)
         learner.arrive()
     kept = memory.sample(500, torch.Generator().manual_seed(0))[:, 0, 0, 0].unique().tolist()
-    assert len(kept) == 29, "of two worlds one, at every step"
+    assert len(kept) == 29, "one of two worlds at every step"
     assert [number // 2 for number in kept] == list(range(2, 31))
 
 
-def test_what_is_offered_follows_the_generator_and_labels_are_told():
-    """Of 17 worlds two, drawn from the generator given and from no other."""
-    offered, told = [], []
-    newest = SimpleNamespace(newest_steps=lambda: torch.arange(17), arrival_frames=named)
-    memory = SimpleNamespace(add=lambda frames, rng: offered.append(frames[:, 0, 0, 0].tolist()))
-    labels = SimpleNamespace(arrive=lambda: told.append("arrived"))
+def test_arrive_samples_with_the_generator_and_calls_labels():
+    """Two of 17 worlds, sampled with the given generator only."""
+    added, calls = [], []
+    newest = SimpleNamespace(newest_steps=lambda: torch.arange(17), arrival_frames=frames_of)
+    memory = SimpleNamespace(add=lambda frames, rng: added.append(frames[:, 0, 0, 0].tolist()))
+    labels = SimpleNamespace(arrive=lambda: calls.append("arrived"))
     for seed in (1, 2):
         torch.manual_seed(seed)
         purl(newest, labels, adversary=adversary(memory=memory)).arrive()  # type: ignore[arg-type]
-    assert [len(numbers) for numbers in offered] == [2, 2]
-    assert offered[0] == offered[1]
-    assert told == ["arrived", "arrived"]
+    assert [len(numbers) for numbers in added] == [2, 2]
+    assert added[0] == added[1]
+    assert calls == ["arrived", "arrived"]
 
 
-def labelled(rows: int, *, capacity: int, refreshed: int) -> tuple[Replay, Named, CachedLabels]:
-    """A ring whose steps were scored as they came in."""
-    replay, reward = filled(0, capacity=capacity), Named()
+def labelled(
+    rows: int, *, capacity: int, refreshed: int
+) -> tuple[Replay, NumberReward, CachedLabels]:
+    """A replay whose steps were scored when they were added."""
+    replay, reward = filled(0, capacity=capacity), NumberReward()
     labels = CachedLabels(reward, replay, refreshed=refreshed)  # type: ignore[arg-type]
     for t in range(rows):
         add(replay, t)
@@ -199,20 +201,20 @@ def labelled(rows: int, *, capacity: int, refreshed: int) -> tuple[Replay, Named
     return replay, reward, labels
 
 
-def test_cached_scores_are_of_arrivals_and_are_brought_up_to_date_in_turns():
+def test_cached_scores_are_of_arrivals_and_are_refreshed_in_turn():
     replay, reward, labels = labelled(3, capacity=12, refreshed=4)
-    assert reward.looked_at == [[2, 3], [4, 5], [6, 7]]
+    assert reward.scored == [[2, 3], [4, 5], [6, 7]]
     windows = replay.sample(64, torch.Generator().manual_seed(0))
-    fresh = FreshLabels(Named(), replay)(windows)  # type: ignore[arg-type]
+    fresh = FreshLabels(NumberReward(), replay)(windows)  # type: ignore[arg-type]
     assert torch.equal(labels(windows), fresh)
     reward.factor = 10.0
-    reward.looked_at.clear()
+    reward.scored.clear()
     labels.refresh()
-    assert reward.looked_at == [[2, 3, 4, 5]]
+    assert reward.scored == [[2, 3, 4, 5]]
     stale = fresh >= 6
     assert torch.equal(labels(windows), torch.where(stale, fresh, 10 * fresh))
     labels.refresh()
-    assert reward.looked_at[1:] == [[6, 7, 2, 3]], "the next ones, and round again"
+    assert reward.scored[1:] == [[6, 7, 2, 3]], "the next ones, then from the start"
     assert torch.equal(labels(windows), 10 * fresh)
     assert set(labels.tensors()) == {"scores", "next", "filled"}
     assert labels.tensors()["next"] == 2
@@ -220,8 +222,8 @@ def test_cached_scores_are_of_arrivals_and_are_brought_up_to_date_in_turns():
 
 def test_a_full_ring_is_refreshed_as_a_whole():
     _, reward, labels = labelled(7, capacity=8, refreshed=8)
-    reward.looked_at.clear()
+    reward.scored.clear()
     labels.refresh()
     labels.refresh()
-    # Rows 4, 5 and 6 have taken the places of 0, 1 and 2.
-    assert reward.looked_at == [[10, 11, 12, 13, 14, 15, 8, 9]] * 2
+    # Rows 4, 5 and 6 have replaced 0, 1 and 2.
+    assert reward.scored == [[10, 11, 12, 13, 14, 15, 8, 9]] * 2

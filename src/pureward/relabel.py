@@ -63,7 +63,7 @@ class CachedLabels(Labels):
         """Allocate the table.
 
         Args:
-            reward: its networks may go on learning.
+            reward: its networks may continue to learn.
             replay: call `arrive` after each step that is added to it.
             refreshed: steps that one `refresh` scores again.
         """

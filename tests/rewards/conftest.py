@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small frames that a small network can tell apart."""
+"""Small frames that a small network can classify."""
 
 import pytest
 import torch

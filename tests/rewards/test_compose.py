@@ -36,15 +36,15 @@ def test_hard_gate_by_hand():
     assert gated_reward(logits, predicted).tolist() == pytest.approx([0.7, 0.0, 0.0, 0.2])
 
 
-def test_rewards_of_coarse_numbers_are_float32():
+def test_rewards_of_low_precision_inputs_are_float32():
     logits, predicted = torch.tensor([1.3, -0.7]).bfloat16(), torch.tensor([0.3, 0.9]).bfloat16()
     paid = gated_reward(logits, predicted)
     assert paid.dtype == torch.float32
     assert torch.equal(paid, gated_reward(logits.float(), predicted.float()))
 
 
-def test_closing_the_gate_never_pays():
-    """With negative rewards too, an untrusted state is worth no more than a trusted one."""
+def test_a_closed_gate_never_raises_the_reward():
+    """Also with negative rewards."""
     predicted = torch.tensor([-2.0, -1.0, -0.5, 0.0, 1.0])
     shut = gated_reward(torch.full((5,), -9.0), predicted, lowest=-1.0)
     open_ = gated_reward(torch.full((5,), 9.0), predicted, lowest=-1.0)
@@ -53,7 +53,7 @@ def test_closing_the_gate_never_pays():
     assert open_.tolist() == [0.0, 0.0, 0.5, 1.0, 2.0]
 
 
-def test_a_prediction_that_is_not_a_number_cannot_pass_a_shut_gate():
+def test_nan_predictions_do_not_pass_a_closed_gate():
     out = gated_reward(torch.tensor([-1.0, -1.0]), torch.tensor([float("nan"), float("inf")]))
     assert out.tolist() == [0.0, 0.0]
 

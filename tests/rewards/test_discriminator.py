@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""D_θ: one update by each branch, what is reported, what is learned, what is refused."""
+"""D_θ: updates by both branches, metrics, learning, rejected input."""
 
 from dataclasses import replace
 
@@ -50,8 +50,8 @@ def test_one_update_is_adam_on_the_objective(risk, small_network, scenes):
     torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
 
 
-def test_violated_update_steps_back(small_network, scenes):
-    """A discriminator that has won lowers the positives and raises the unlabeled."""
+def test_violated_update_ascends(small_network, scenes):
+    """A discriminator that separates P and U lowers the positives and raises the unlabeled."""
     config = config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0}))
     made = Discriminator(config, seed=0)
     p, u = scenes(16, 0, (0, 8))[0], scenes(16, 1, (16, 24))[0]
@@ -67,7 +67,7 @@ def test_violated_update_steps_back(small_network, scenes):
     assert made.logits(p).mean() - made.logits(u).mean() < before
 
 
-def test_metrics_are_named_detached_and_true(small_network, scenes):
+def test_metrics_are_named_detached_and_correct(small_network, scenes):
     made = Discriminator(config_of(NetworkConfig(**{**vars(small_network), "dropout": 0.0})))
     p, u = scenes(5, 0)[0], scenes(7, 1)[0]
     on_p, on_u = made.logits(p), made.logits(u)
@@ -84,7 +84,7 @@ def test_metrics_are_named_detached_and_true(small_network, scenes):
     )
 
 
-def test_learns_successes_hidden_among_unlabeled(small_network, scenes):
+def test_learns_successes_among_unlabeled(small_network, scenes):
     """Half of U are successes: nnPU gives them the positives' side, PN pushes them down."""
     high, low = (0, 6), (14, 24)
     mean_on_hidden = {}
@@ -114,7 +114,7 @@ def test_an_update_with_failures_is_adam_on_nnpnu(small_network, scenes):
     torch.testing.assert_close(weights_of(made), weights_of(plain), atol=2e-5, rtol=0)
 
 
-def test_known_failures_help_to_tell_hidden_successes(small_network, scenes):
+def test_known_failures_help_to_find_unlabeled_successes(small_network, scenes):
     """Half of U are successes: D is high on new ones and low on new failures."""
     high, low = (0, 6), (14, 24)
     made = Discriminator(config_of(small_network, learning_rate=1e-2), risk=nnpnu, seed=1)
@@ -125,7 +125,7 @@ def test_known_failures_help_to_tell_hidden_successes(small_network, scenes):
     assert float(made.logits(scenes(32, 8, low)[0]).sigmoid().mean()) < 0.4
 
 
-def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
+def test_failures_need_a_risk_that_takes_them_and_equal_shapes(small_network, scenes):
     frames = scenes(4, 0)[0]
     for risk, failures in ((nnpu, [frames]), (nnpnu, [])):
         with pytest.raises(InputError, match="known failures go with a risk that takes them"):
@@ -135,7 +135,7 @@ def test_failures_go_with_their_risk_and_its_cameras(small_network, scenes):
         made.update(frames, frames, torch.cat([frames, frames], dim=1))
 
 
-def test_same_seed_same_course(small_network, scenes):
+def test_same_seed_same_updates(small_network, scenes):
     config = config_of(replace(small_network, view=View()))
     a, b, c = (Discriminator(config, seed=s) for s in (5, 5, 6))
     p, u = scenes(4, 0)[0], scenes(4, 1)[0]
@@ -191,7 +191,7 @@ def test_scoring_in_batches_equals_scoring_at_once(small_network, scenes):
         ((4, 3, 40, 40), (4, 3, 40, 40), r"frames must have shape \(batch, 3, 32, 32\)"),
     ],
 )
-def test_bad_batches_are_refused(small_network, positive, unlabeled, sentence):
+def test_bad_batches_are_rejected(small_network, positive, unlabeled, sentence):
     made = Discriminator(config_of(small_network))
     with pytest.raises(InputError, match=sentence):
         made.update(
@@ -212,9 +212,7 @@ NO_STORED_FRAMES = [
 
 @pytest.mark.parametrize(("wrong", "sentence"), NO_STORED_FRAMES)
 @pytest.mark.parametrize("risk", [nnpu, nnpnu])
-def test_only_stored_frames_are_learned_from_and_scored(
-    risk, wrong, sentence, small_network, scenes
-):
+def test_only_uint8_frames_are_accepted(risk, wrong, sentence, small_network, scenes):
     made, fine = Discriminator(config_of(small_network), risk=risk), scenes(4, 0)[0]
     before = weights_of(made)
     third = [fine] if risk is nnpnu else []
@@ -226,18 +224,18 @@ def test_only_stored_frames_are_learned_from_and_scored(
     assert torch.equal(weights_of(made), before)
 
 
-def test_known_failures_must_be_stored_frames_too(small_network, scenes):
+def test_known_failures_must_be_uint8_frames(small_network, scenes):
     made, fine = Discriminator(config_of(small_network), risk=nnpnu), scenes(4, 0)[0]
     with pytest.raises(InputError, match="failure_frames must be uint8 from 0 to 255, got float32"):
         made.update(fine, fine, fine.float())
 
 
-def test_no_frames_at_all_must_be_stored_ones_too(small_network):
+def test_empty_batches_must_be_uint8_frames(small_network):
     with pytest.raises(InputError, match="frames must be uint8"):
         Discriminator(config_of(small_network)).logits(torch.zeros(0, 3, 32, 32))
 
 
-def test_a_diverged_network_is_reported_not_trained_on(small_network, scenes):
+def test_a_diverged_network_raises(small_network, scenes):
     made = Discriminator(config_of(small_network))
     with torch.no_grad():
         made.network.head.bias.fill_(float("nan"))
@@ -245,7 +243,7 @@ def test_a_diverged_network_is_reported_not_trained_on(small_network, scenes):
         made.update(scenes(2, 0)[0], scenes(2, 1)[0])
 
 
-def test_bad_settings_are_refused(small_network):
+def test_bad_settings_are_rejected(small_network):
     with pytest.raises(InputError, match=r"learning_rate must lie inside \(0, 1\)"):
         RewardConfig(learning_rate=0.0)
     with pytest.raises(InputError, match="unknown risk 'nnlu'; choose from pn, upu, nnpu"):
@@ -255,7 +253,7 @@ def test_bad_settings_are_refused(small_network):
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:99", None])
-def test_a_device_that_is_not_here_is_refused(device, small_network):
+def test_missing_devices_are_rejected(device, small_network):
     with pytest.raises(InputError, match=f"device '{device}' cannot compute here"):
         Discriminator(config_of(small_network), device=device)
 
@@ -269,7 +267,7 @@ def test_arithmetic_is_checked_against_the_device(small_network):
         resolved("int4", small_network, cpu)  # type: ignore[arg-type]
 
 
-def test_engine_scores_like_the_network(small_network, scenes):
+def test_logits_equal_the_network(small_network, scenes):
     made = Discriminator(config_of(small_network))
     frames = scenes(3, 0)[0]
     made.network.eval()
@@ -326,14 +324,12 @@ def test_fused_update_is_close_to_float32(scenes):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_features_are_dropped_while_it_learns_and_never_when_it_scores(
-    dropout, small_network, scenes
-):
+def test_dropout_in_updates_only(dropout, small_network, scenes):
     config = RewardConfig(network=replace(small_network, dropout=dropout))
-    judge = Discriminator(config)
+    model = Discriminator(config)
     frames, _ = scenes(16, seed=0)
-    before = judge.logits(frames)
-    assert torch.equal(judge.logits(frames), before)
-    learned_from = judge.update(frames, frames)["success/positive"]
+    before = model.logits(frames)
+    assert torch.equal(model.logits(frames), before)
+    learned_from = model.update(frames, frames)["success/positive"]
     same = torch.isclose(learned_from, before.sigmoid().mean(), atol=1e-6)
     assert bool(same) == (dropout == 0.0)

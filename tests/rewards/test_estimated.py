@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""η while a policy learns: warm start, smoothing, bounds, interval, warning, refusals."""
+"""η during training: warm start, smoothing, bounds, interval, warning, rejected input."""
 
 import json
 from dataclasses import replace
@@ -40,7 +40,7 @@ def latest(prior: EstimatedPrior):
     return prior.latest
 
 
-def test_moves_half_way_to_every_estimate_and_answers_without_scores():
+def test_estimates_are_smoothed_and_kept_without_scores():
     prior = EstimatedPrior("bbe")
     assert prior.wants == {"scores"}
     assert prior(Evidence(progress=0.3)) == 0.1
@@ -54,7 +54,7 @@ def test_moves_half_way_to_every_estimate_and_answers_without_scores():
     assert prior(Evidence(progress=0.9)) == second
 
 
-def test_interval_holds_the_truth_and_narrows_with_trajectories():
+def test_interval_contains_the_truth_and_narrows_with_trajectories():
     widths = []
     for times in (1, 9):
         prior = EstimatedPrior("bbe")
@@ -65,18 +65,18 @@ def test_interval_holds_the_truth_and_narrows_with_trajectories():
     assert widths[1] < 0.5 * widths[0]
 
 
-def test_holds_its_floor_until_the_discriminator_sees_a_difference():
+def test_stays_at_the_floor_until_d_separates_the_sets():
     prior = EstimatedPrior("bbe", floor=0.02)
     assert prior(evidence(50, 50, apart=0.2)) == 0.02
     assert latest(prior).auc < 0.6
     assert prior(evidence(20, 80)) > 0.1
-    # Once begun it goes on: a policy as good as the demonstrations is no reason to stop.
+    # Once begun it continues, also if the policy is as good as the demonstrations.
     before = prior.value
     assert prior(evidence(100, 0)) == pytest.approx(before / 2 + latest(prior).value / 2)
     assert latest(prior).auc < 0.6
 
 
-def test_floor_is_held_with_a_warning():
+def test_floor_is_kept_with_a_warning():
     prior = EstimatedPrior("bbe", floor=0.15)
     for _ in range(6):
         eta = prior(evidence(0, 100, apart=12.0))
@@ -88,8 +88,8 @@ def test_floor_is_held_with_a_warning():
     assert latest(prior).warning == ""
 
 
-def test_a_few_successes_are_no_reason_to_warn():
-    """Six in a hundred: the two are told apart at 0.97, and for a good reason."""
+def test_no_warning_with_a_few_successes():
+    """Six successes in a hundred: AUC 0.97, but successes are found."""
     prior = EstimatedPrior("bbe")
     prior(evidence(6, 94, apart=12.0))
     assert latest(prior).auc == pytest.approx(0.97, abs=0.005)
@@ -97,14 +97,14 @@ def test_a_few_successes_are_no_reason_to_warn():
     assert latest(prior).warning == ""
 
 
-def test_an_agent_that_succeeds_half_the_time_is_told_apart_well_enough():
+def test_estimates_start_if_half_of_the_episodes_succeed():
     prior = EstimatedPrior("bbe")
     assert prior(evidence(50, 50, apart=12.0)) == pytest.approx(0.3, abs=0.02)
     assert latest(prior).auc == pytest.approx(0.75, abs=0.01)
 
 
-def test_acc_waits_while_failures_look_like_successes():
-    """Positives and failures at +3, the agent at −3: told apart, and nothing is learned of η."""
+def test_acc_is_ignored_if_failures_score_like_successes():
+    """Positives and failures at +3, the agent at −3: P and U differ, but say nothing about η."""
     failures, episodes = scores(20, 0, seed=3)
     seen = replace(evidence(0, 100), failure_logits=failures, failure_episodes=episodes)
     prior = EstimatedPrior("acc")
@@ -115,7 +115,7 @@ def test_acc_waits_while_failures_look_like_successes():
     assert prior(seen) == pytest.approx((0.1 + 0.6) / 2, abs=0.02)
 
 
-def test_ceiling_is_held():
+def test_ceiling_is_kept():
     prior = EstimatedPrior("bbe", ceiling=0.7)
     prior(evidence(20, 80))
     for _ in range(6):
@@ -130,7 +130,7 @@ def test_same_evidence_same_interval():
     assert latest(a) == latest(b)
 
 
-def test_a_resumed_prior_goes_on_where_it_was():
+def test_a_resumed_prior_continues_from_its_state():
     prior, again = EstimatedPrior("bbe"), EstimatedPrior("bbe")
     prior(evidence(20, 80))
     again.load_state_dict(json.loads(json.dumps(prior.state_dict())))
@@ -138,18 +138,18 @@ def test_a_resumed_prior_goes_on_where_it_was():
 
 
 @pytest.mark.parametrize("state", [{}, {"value": "x", "begun": True}, {"value": None, "begun": 1}])
-def test_a_foreign_state_is_refused(state):
+def test_invalid_states_are_rejected(state):
     with pytest.raises(InputError, match="state holds value and begun"):
         EstimatedPrior("bbe").load_state_dict(state)
 
 
-def test_a_state_rounded_to_float32_is_at_its_bound_still():
+def test_a_state_rounded_to_float32_is_within_the_bounds():
     prior = EstimatedPrior("bbe", floor=0.7)
     prior.load_state_dict({"value": torch.tensor(0.7).item(), "begun": True})
     assert prior.value == 0.7
 
 
-def test_a_state_outside_the_bounds_is_refused():
+def test_a_state_outside_the_bounds_is_rejected():
     with pytest.raises(InputError, match="got nan"):
         EstimatedPrior("bbe").load_state_dict({"value": float("nan"), "begun": True})
     with pytest.raises(InputError, match=r"must lie in \[0.1, 0.95\], got 0.99"):
@@ -159,8 +159,8 @@ def test_a_state_outside_the_bounds_is_refused():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("estimator", ["bbe"])
-def test_the_host_waits_for_the_device_once(estimator):
-    """Everything up to the one read of the result runs where a wait is an error."""
+def test_one_host_sync_per_estimate(estimator):
+    """A host sync before the read of the result raises."""
     known = evidence(20, 80)
     on_device = Evidence(
         **{name: part.cuda() for name, part in vars(known).items() if torch.is_tensor(part)}
@@ -219,7 +219,7 @@ def test_acc_by_hand():
         (1, 20, "at least 5 unlabeled episodes, got 2"),
     ],
 )
-def test_too_few_trajectories_are_refused(successes, held_out, sentence):
+def test_too_few_trajectories_are_rejected(successes, held_out, sentence):
     with pytest.raises(InputError, match=sentence):
         EstimatedPrior("bbe")(evidence(successes, 1, held_out=held_out))
 
@@ -246,7 +246,7 @@ SCORES = {
     ("estimator", "name"),
     [(e, n) for e in ESTIMATORS for n in SCORES if e == "acc" or n != "failure_logits"],
 )
-def test_scores_that_are_no_numbers_are_no_evidence(estimator, name, bad):
+def test_nan_and_infinite_scores_are_rejected(estimator, name, bad):
     failures, numbers = scores(0, 10, seed=3)
     known = replace(evidence(20, 80), failure_logits=failures, failure_episodes=numbers)
     spoiled = getattr(known, name).clone()
@@ -270,7 +270,7 @@ def test_scores_that_are_no_numbers_are_no_evidence(estimator, name, bad):
         ("unlabeled_logits", torch.Tensor.tolist, "unlabeled_logits must be a tensor.* got list"),
     ],
 )
-def test_evidence_of_another_kind_is_refused(name, change, sentence):
+def test_evidence_of_wrong_types_is_rejected(name, change, sentence):
     known = evidence(20, 80)
     with pytest.raises(InputError, match=sentence):
         EstimatedPrior("bbe")(replace(known, **{name: change(getattr(known, name))}))
@@ -293,7 +293,7 @@ def test_episodes_may_be_any_whole_numbers():
         ({"resamples": 1}, "resamples be at least 2"),
     ],
 )
-def test_bad_settings_are_refused(change, sentence):
+def test_bad_settings_are_rejected(change, sentence):
     with pytest.raises(InputError, match=sentence):
         EstimatedPrior(**change)
 

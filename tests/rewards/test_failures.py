@@ -51,7 +51,7 @@ def test_kept_branch_by_hand():
     assert numbers(result) == pytest.approx([total, total, positive, known + hidden, 0])
 
 
-def test_a_hidden_part_of_just_the_slack_is_no_violation():
+def test_an_estimated_part_of_exactly_minus_slack_is_not_violated():
     """Sigmoid losses to the bit: ½·(0 − ½·½) = −⅛."""
     settings = {"failure_logits": failures(), "failure_weight": 0.5, "prior": 0.5}
     settings |= {"slack": 0.125, "loss": "sigmoid"}
@@ -64,14 +64,14 @@ def test_a_hidden_part_of_just_the_slack_is_no_violation():
     ("agent", "share"), [(0.0, 0.5), (LN3, 1.0), (2 * LN3, 1.0), (-LN3, 0.0), (-2 * LN3, 0.0)]
 )
 def test_adjusted_count_by_hand(agent, share):
-    """D is ¾ on positives and ¼ on failures; a mean of ½ is half way, and none lies beyond."""
+    """D is ¾ on positives and ¼ on failures; estimates are clamped to [0, 1]."""
     whole, one = torch.ones(1, 1, dtype=torch.float64), torch.tensor(1)
     kinds = [Sample(logits(f).detach(), whole, one) for f in (LN3, agent, -LN3)]
     assert adjusted_count(*kinds).tolist() == pytest.approx([share])
 
 
 def test_even_classes_by_hand():
-    """η = 0.3: successes count ½, known and hidden failures together ½ and not 0.7."""
+    """η = 0.3: successes weigh ½, known and estimated failures together ½ and not 0.7."""
     positive = 0.5 * (LN43 + LN2) / 2
     known = 0.25 * 0.5 * (LN43 + LN4) / 2
     hidden = 0.75 * 0.5 / 0.7 * ((LN2 + 2 * LN43) / 3 - 0.3 * (LN4 + LN2) / 2)
@@ -81,7 +81,7 @@ def test_even_classes_by_hand():
     assert numbers(result) == pytest.approx([total, total, positive, known + hidden, 0])
 
 
-def test_violated_branch_by_hand_holds_the_unlabeled_part_alone():
+def test_violated_branch_by_hand_bounds_only_the_unlabeled_part():
     positive = 0.5 * (LN43 + LN2) / 2
     known = 0.25 * 0.5 * (LN43 + LN4) / 2
     hidden = 0.75 * ((LN2 + 2 * LN43) / 3 - 0.5 * (LN4 + LN2) / 2)
@@ -104,7 +104,7 @@ batch = st.lists(st.floats(-6, 6), min_size=1, max_size=6)
 
 @given(batch, batch, batch, st.floats(0.05, 0.95), st.sampled_from(["logistic", "sigmoid"]))
 @settings(max_examples=40, deadline=None)
-def test_without_weight_it_is_nnpu_and_with_all_of_it_pn(p, u, n, prior, loss):
+def test_weight_0_is_nnpu_and_weight_1_is_pn(p, u, n, prior, loss):
     p, u, n = (torch.tensor(x, dtype=torch.float64) for x in (p, u, n))
     none = nnpnu(p, u, failure_logits=n, failure_weight=0.0, prior=prior, loss=loss)
     assert numbers(none) == pytest.approx(numbers(nnpu(p, u, prior=prior, loss=loss)), abs=1e-12)
@@ -131,13 +131,13 @@ def test_the_printed_combination_cancels_the_unlabeled_for_symmetric_losses(p, u
     assert symmetric.item() == pytest.approx(plain.item(), abs=1e-9)
 
 
-def test_the_printed_combination_pulls_the_unlabeled_to_one_half_for_the_logistic_loss():
+def test_the_printed_combination_pulls_unlabeled_d_to_one_half_for_the_logistic_loss():
     u = logits(2.0, -1.0)
     by_u = torch.autograd.grad(printed_pnu(positives(), u, failures(), 0.4, "logistic"), u)[0]
     assert torch.allclose(by_u, torch.tanh(u / 2) / 2)  # towards 0 from either side
 
 
-def test_ours_keeps_the_unlabeled_for_symmetric_losses():
+def test_nnpnu_depends_on_the_unlabeled_for_symmetric_losses():
     u = unlabeled()
     result = nnpnu(positives(), u, failure_logits=failures(), prior=0.3, loss="sigmoid")
     assert (torch.autograd.grad(result.objective, u)[0] != 0).all()
@@ -155,7 +155,7 @@ def test_ours_keeps_the_unlabeled_for_symmetric_losses():
         ({"even": "no"}, "even must be True or False, got 'no'"),
     ],
 )
-def test_bad_input_is_refused(change, sentence):
+def test_bad_input_is_rejected(change, sentence):
     good = {"failure_logits": torch.zeros(2), "prior": 0.5}
     with pytest.raises(InputError, match=sentence):
         nnpnu(torch.zeros(2), torch.zeros(2), **(good | change))

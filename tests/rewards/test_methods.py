@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of methods says what the paper says."""
+"""The table of methods agrees with the paper."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_the_ten_methods():
     }
 
 
-def test_pn_methods_weigh_both_sides_alike_and_pu_methods_leave_the_prior_open():
+def test_pn_methods_fix_the_prior_and_pu_methods_do_not():
     priors = {name: m.prior for name, m in METHODS.items() if m.has_discriminator}
     assert {n for n, p in priors.items() if p == 0.5} == {"gail-noreg", "gail", "pnrl"}
     assert {n for n, p in priors.items() if p is None} == {"pugail", "nn-pugail", "purl", "nn-purl"}
@@ -74,7 +74,7 @@ def test_every_pu_method_takes_every_prior(name):
 
 
 @pytest.mark.parametrize("name", PU)
-def test_the_risk_is_the_one_that_is_named(name):
+def test_a_named_risk_is_used(name):
     for prior in (None, "0.3", "bbe", "acc"):
         choice = choose(name, risk="nnpnu", prior=prior, failures=True)
         assert choice is not None
@@ -84,7 +84,7 @@ def test_the_risk_is_the_one_that_is_named(name):
     assert plain.risk.function is upu
 
 
-def test_methods_without_options_keep_theirs():
+def test_methods_have_their_own_risk_and_prior_by_default():
     assert choose("truth") is None
     assert choose("prl") is None
     assert choose("gail") == (RISKS["pn"], FixedPrior(value=0.5))
@@ -109,6 +109,6 @@ def test_methods_without_options_keep_theirs():
         ("bail", {}, "unknown method 'bail'"),
     ],
 )
-def test_contradictions_are_refused(name, options, sentence):
+def test_contradictions_are_rejected(name, options, sentence):
     with pytest.raises(InputError, match=sentence):
         choose(name, **options)

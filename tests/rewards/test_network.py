@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table 3's network: its shape, what it accepts, what it refuses."""
+"""Table 3's network: shape, accepted and rejected frames."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def test_any_even_size_works(height, width):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
 
 
-def test_scaling_is_inside():
+def test_uint8_frames_are_scaled_by_the_network():
     network = ResidualCNN(NetworkConfig(height=32, width=32)).eval()
     stored = frames(2)
     torch.testing.assert_close(network(stored), network(stored.float() / 255))
@@ -72,7 +72,7 @@ def test_dropout_halves_and_rescales_in_training_only():
     torch.testing.assert_close(network.eval().read_out(features), torch.ones(400))
 
 
-def test_a_quarter_dropped_leaves_three_quarters_at_four_thirds():
+def test_dropout_of_a_quarter_rescales_by_four_thirds():
     config = NetworkConfig(height=32, width=32, stage_channels=(8, 8), dropout=0.25)
     network = ResidualCNN(config).train()
     with torch.no_grad():
@@ -87,7 +87,7 @@ def test_a_quarter_dropped_leaves_three_quarters_at_four_thirds():
     assert float(left.mean()) == pytest.approx(384, abs=4 * (512 * 0.25 * 0.75 / 200) ** 0.5)
 
 
-def test_initial_weights_follow_the_seed_and_leave_the_global_generator_alone():
+def test_initial_weights_depend_on_the_seed_and_not_on_the_global_generator():
     state = torch.random.get_rng_state()
     config = NetworkConfig(height=32, width=32)
     a, b, c = (seeded_network(config, s, torch.device("cpu")) for s in (1, 1, 2))
@@ -112,7 +112,7 @@ def test_initial_weights_follow_the_seed_and_leave_the_global_generator_alone():
         ({"dropout": 1.0}, "dropout"),
     ],
 )
-def test_impossible_shapes_are_refused(change, sentence):
+def test_impossible_shapes_are_rejected(change, sentence):
     with pytest.raises(InputError, match=sentence):
         NetworkConfig(**change)
 
@@ -132,7 +132,7 @@ def test_a_list_of_stages_is_the_same_network():
         torch.zeros(2, 3, 32, 32, dtype=torch.int64),
     ],
 )
-def test_foreign_frames_are_refused(wrong):
+def test_frames_of_wrong_shape_or_type_are_rejected(wrong):
     network = ResidualCNN(NetworkConfig(height=32, width=32))
     with pytest.raises(InputError, match="frames must"):
         network(wrong)

@@ -40,7 +40,7 @@ def test_unreadable(text):
 
 
 @pytest.mark.parametrize("text", ["0.25", "linear:0.1:0.7"])
-def test_what_is_not_estimated_wants_no_evidence(text):
+def test_fixed_and_linear_priors_want_no_evidence(text):
     assert not parse_prior(text).wants
 
 
@@ -50,7 +50,7 @@ def test_out_of_range(text):
         parse_prior(text)
 
 
-def test_a_prior_of_somebody_else(monkeypatch):
+def test_a_registered_prior(monkeypatch):
     def halves(times: float) -> FixedPrior:
         return FixedPrior(value=0.5**times)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The risks rank on real digits as they should."""
+"""On real digits nnPU ends above uPU and PN."""
 
 import importlib.util
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""r_φ: it learns, its errors are true, whole episodes are held out, bad annotations are refused."""
+"""r_φ: learning, reported errors, held-out episodes, rejected annotations."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_fit_learns_and_reports_true_errors(small_network, scenes):
     assert seen[-1].held_out_error == pytest.approx(float(held), rel=1e-4)
 
 
-def test_the_step_size_falls_along_half_a_cosine(small_network, scenes, monkeypatch):
+def test_the_step_size_decays_along_half_a_cosine(small_network, scenes, monkeypatch):
     frames, rewards, _ = annotated(scenes, 4, 8)  # 32 frames: two batches a pass
     rates = []
     monkeypatch.setattr(regression, "set_rate", lambda _, rate: rates.append(rate))
@@ -57,7 +57,7 @@ def test_the_step_size_falls_along_half_a_cosine(small_network, scenes, monkeypa
     assert rates == pytest.approx([2e-3, 1e-3 * (1 + half), 1e-3, 1e-3 * (1 - half)])
 
 
-def test_a_rate_that_is_set_is_the_next_step_s(small_network, scenes):
+def test_set_rate_applies_to_the_next_step(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
     model = RewardModel(config_of(small_network, **STILL))
     before = model.networks[0].head.weight.clone()
@@ -82,7 +82,7 @@ def test_split_keeps_episodes_whole():
 @pytest.mark.parametrize(
     ("episodes", "share", "held"), [(2, 0.9, 1), (3, 0.1, 1), (10, 0.25, 2), (10, 0.99, 9)]
 )
-def test_one_episode_at_least_is_held_out_and_one_is_left(episodes, share, held):
+def test_at_least_one_episode_on_each_side_of_the_split(episodes, share, held):
     numbers = torch.arange(episodes).repeat_interleave(3)
     train, held_out = split_by_episode(len(numbers), numbers, share)
     assert (len(train), len(held_out)) == (3 * (episodes - held), 3 * held)
@@ -98,7 +98,7 @@ def test_without_episodes_nothing_is_held_out(small_network, scenes):
     assert report.passes[0].held_out_error is None
 
 
-def test_early_stopping_keeps_the_best_pass(small_network, scenes):
+def test_early_stopping_keeps_the_best_epoch(small_network, scenes):
     frames, _, episodes = annotated(scenes, 4)
     noise = torch.rand(len(frames), generator=torch.Generator().manual_seed(1))
     config = RewardConfig(
@@ -117,7 +117,7 @@ def test_early_stopping_keeps_the_best_pass(small_network, scenes):
     assert report.held_out_error == pytest.approx(errors[best - 1], rel=1e-4)
 
 
-def test_ensemble_members_differ_and_the_lowest_speaks(small_network, scenes):
+def test_ensemble_members_differ_and_the_prediction_is_their_minimum(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
     config = config_of(small_network, epochs=1, **STILL)
     model = RewardModel(config, members=3, seed=4)
@@ -133,7 +133,7 @@ def test_ensemble_members_differ_and_the_lowest_speaks(small_network, scenes):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_captured_pass_is_the_plain_one(small_network, scenes):
+def test_a_captured_epoch_equals_an_eager_one(small_network, scenes):
     frames, rewards, _ = annotated(scenes)  # 96: six batches as a graph
     config = config_of(small_network, epochs=4, **STILL)
     captured, plain = (RewardModel(config, device="cuda", arithmetic="float32") for _ in range(2))
@@ -159,7 +159,7 @@ def test_lowest_is_at_most_zero(small_network, scenes):
         assert float(model.lowest) == pytest.approx(lowest)
 
 
-def test_bad_annotations_are_refused(small_network, scenes):
+def test_bad_annotations_are_rejected(small_network, scenes):
     frames, rewards, episodes = annotated(scenes, 2)
     model = RewardModel(config_of(small_network, epochs=1, **STILL))
     poisoned = rewards.clone()
@@ -201,7 +201,7 @@ BAD_BATCHES = {
 
 
 @pytest.mark.parametrize("name", BAD_BATCHES)
-def test_a_bad_batch_is_refused_alike_by_fit_and_update(name, small_network, scenes):
+def test_fit_and_update_reject_bad_batches(name, small_network, scenes):
     spoil, sentence = BAD_BATCHES[name]
     frames, rewards, _ = annotated(scenes, 2)
     model = RewardModel(config_of(small_network, epochs=1, **STILL))
@@ -220,19 +220,19 @@ def test_episodes_must_be_a_tensor(small_network, scenes):
         model.fit(frames, rewards, episodes=episodes.tolist())
 
 
-def test_only_stored_frames_are_predicted(small_network, scenes):
+def test_only_uint8_frames_are_predicted(small_network, scenes):
     frames, _, _ = annotated(scenes, 1)
     model = RewardModel(RewardConfig(network=small_network), members=2)
     with pytest.raises(InputError, match="frames must be uint8 from 0 to 255, got float32"):
         model.predict(frames.float())
 
 
-def test_a_device_that_is_not_here_is_refused(small_network):
+def test_missing_devices_are_rejected(small_network):
     with pytest.raises(InputError, match="device 'cuda:99' cannot compute here"):
         RewardModel(RewardConfig(network=small_network), device="cuda:99")
 
 
-def test_rewards_that_carry_gradient_are_left_alone(small_network, scenes):
+def test_rewards_with_gradients_are_not_changed(small_network, scenes):
     frames, values = scenes(8, 0)[:2]
     rewards = values.float().requires_grad_()
     model = RewardModel(config_of(small_network, epochs=1))
@@ -241,19 +241,19 @@ def test_rewards_that_carry_gradient_are_left_alone(small_network, scenes):
     assert rewards.grad is None
 
 
-def test_a_seed_that_is_none_is_refused(small_network):
+def test_invalid_seeds_are_rejected(small_network):
     with pytest.raises(InputError, match="seed must be a whole number, got 1.5"):
         RewardModel(RewardConfig(network=small_network), seed=1.5)
 
 
-def test_an_ensemble_takes_any_seed_there_is(small_network):
+def test_an_ensemble_accepts_every_valid_seed(small_network):
     config = RewardConfig(network=small_network)
     assert len(RewardModel(config, members=5, seed=2**53 - 1).networks) == 5
     with pytest.raises(InputError, match=r"seed must lie between -2\^53 and 2\^53"):
         RewardModel(config, members=5, seed=2**53)
 
 
-def test_bad_settings_are_refused(small_network, scenes):
+def test_bad_settings_are_rejected(small_network, scenes):
     for change in (
         {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 2.0},
         {"held_out": 1.0}, {"patience": 0},
@@ -268,7 +268,7 @@ def test_bad_settings_are_refused(small_network, scenes):
         model.fit(frames, rewards)
 
 
-def test_new_annotations_lower_what_a_gate_counts_from_and_never_raise_it(small_network, scenes):
+def test_new_annotations_only_lower_lowest(small_network, scenes):
     model = RewardModel(RewardConfig(network=small_network))
     frames, _ = scenes(3, seed=0)
     lowest = []
@@ -279,7 +279,7 @@ def test_new_annotations_lower_what_a_gate_counts_from_and_never_raise_it(small_
 
 
 def still(network, *, dropout: float = 0.0, rate: float = 1e-12, **rest) -> RewardModel:
-    """A model that hardly moves, on frames as they are."""
+    """A model with a tiny step size, on whole frames."""
     config = RewardConfig(
         network=replace(network, dropout=dropout),
         model=RewardModelConfig(learning_rate=rate, **rest),
@@ -288,9 +288,7 @@ def still(network, *, dropout: float = 0.0, rate: float = 1e-12, **rest) -> Rewa
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_features_are_dropped_while_it_learns_and_never_when_it_predicts(
-    dropout, small_network, scenes
-):
+def test_dropout_in_updates_only(dropout, small_network, scenes):
     model = still(small_network, dropout=dropout)
     frames, rewards = scenes(16, seed=0)
     stored = model.error(frames, rewards, torch.arange(16))
@@ -298,7 +296,7 @@ def test_features_are_dropped_while_it_learns_and_never_when_it_predicts(
     assert (learned_from == pytest.approx(stored, abs=1e-6)) == (dropout == 0.0)
 
 
-def test_a_step_is_taken_by_the_gradient_of_its_own_batch(small_network, scenes):
+def test_a_step_uses_the_gradient_of_its_batch(small_network, scenes):
     model = still(small_network)
     network = model.networks[0]
     frames, rewards = scenes(8, seed=0)
@@ -309,8 +307,8 @@ def test_a_step_is_taken_by_the_gradient_of_its_own_batch(small_network, scenes)
     torch.testing.assert_close(network.head.weight.grad, expected, rtol=1e-3, atol=1e-6)
 
 
-def test_the_error_of_a_pass_is_the_mean_over_its_frames(small_network, scenes):
-    """Seven frames in batches of four and three, of a model that hardly moves."""
+def test_the_error_of_an_epoch_is_the_mean_over_its_frames(small_network, scenes):
+    """Seven frames in batches of four and three, of a model with a tiny step size."""
     model = still(small_network, batch_size=4, epochs=2)
     frames, rewards = scenes(7, seed=0)
     rewards[:3] += 2.0
@@ -321,7 +319,7 @@ def test_the_error_of_a_pass_is_the_mean_over_its_frames(small_network, scenes):
     assert report.train_error == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_fit_follows_its_seed_and_no_other_generator(small_network, scenes):
+def test_a_fit_depends_on_its_seed_only(small_network, scenes):
     frames, rewards = scenes(12, seed=0)
     heads = []
     for global_seed in (1, 2):

@@ -65,7 +65,7 @@ def test_upu_by_hand():
 
 
 def test_upu_has_a_lower_bound_where_d_is_certain():
-    """−η·mean(f) falls without end; from f = 16 on a positive pulls no further."""
+    """−η·mean(f) is unbounded below; the gradient of a positive is zero above f = 16."""
     p = torch.tensor([20.0, 1e20, 15.0], requires_grad=True)
     result = risk.upu(p, torch.tensor([-30.0, -30.0]), prior=0.5)
     assert float(result.value) == pytest.approx(-0.5 * (16 + 16 + 15) / 3)
@@ -99,7 +99,7 @@ def test_nnpu_slack_keeps_a_small_violation_in_the_first_branch():
 
 
 @pytest.mark.parametrize("function", [risk.upu, risk.nnpu])
-def test_a_negative_part_of_just_the_slack_is_no_violation(function):
+def test_a_negative_part_of_exactly_minus_slack_is_not_violated(function):
     """Algorithm 1 has ≥ −β. Sigmoid losses to the bit: ¼ − ½·½ = 0, and 0 − ½·½ = −¼."""
     for slack, u in ((0.0, logits(0.0, -1000.0)), (0.25, logits(-1000.0, -1000.0))):
         kept = function(logits(0.0, 0.0), u, prior=0.5, slack=slack, loss="sigmoid")
@@ -109,7 +109,7 @@ def test_a_negative_part_of_just_the_slack_is_no_violation(function):
 
 
 def test_even_risks_by_hand():
-    """η = 0.2: successes count ½, and the failures of the unlabeled ½ as well, not 0.8."""
+    """η = 0.2: successes weigh ½, and failures among the unlabeled ½, not 0.8."""
     positive = 0.5 * (LN43 + LN2) / 2
     unmixed = (LN2 + 2 * LN43) / 3 - 0.2 * (LN4 + LN2) / 2
     assert unmixed > 0
@@ -121,7 +121,7 @@ def test_even_risks_by_hand():
 
 
 def test_the_violated_branch_of_an_even_risk_by_hand():
-    """η = 0.8: what is left of the unlabeled is below zero and counts 0.5/0.2."""
+    """η = 0.8: the negative part is below zero and weighs 0.5/0.2."""
     negative = 2.5 * ((LN2 + 2 * LN43) / 3 - 0.8 * (LN4 + LN2) / 2)
     result = risk.nnpu(positives(), unlabeled(), prior=0.8, step_back=0.5, even=True)
     positive = 0.5 * (LN43 + LN2) / 2
@@ -238,7 +238,7 @@ def check_overfit_discriminator_steps_back(objective):
         (positive_term_kept, check_overfit_discriminator_steps_back),
     ],
 )
-def test_known_fault_is_absent_and_would_be_noticed(fault, check):
+def test_known_faults_are_absent_and_would_be_detected(fault, check):
     check(ours)
     with pytest.raises(AssertionError):
         check(fault)
@@ -268,14 +268,14 @@ def test_prior_to_zero_leaves_the_negative_risk(p, u, loss):
 
 
 @given(batch, batch, losses)
-def test_an_even_risk_is_the_papers_at_one_half_and_gails_at_none(p, u, loss):
+def test_an_even_risk_is_the_papers_at_one_half_and_gails_at_zero(p, u, loss):
     p, u = logits(*p), logits(*u)
     for function in RISKS:
         even = numbers(function(p, u, prior=0.5, loss=loss, even=True))
         assert even == pytest.approx(numbers(function(p, u, prior=0.5, loss=loss)))
-        nobody = function(p, u, prior=1e-9, loss=loss, even=True).objective
+        no_success = function(p, u, prior=1e-9, loss=loss, even=True).objective
         gail = risk.pn(p, u, prior=0.5, loss=loss).objective
-        assert float(nobody) == pytest.approx(float(gail), abs=1e-7)
+        assert float(no_success) == pytest.approx(float(gail), abs=1e-7)
 
 
 @given(batch, losses)
@@ -363,7 +363,7 @@ def test_risks_and_gradients_are_finite_at_any_finite_logits(function, loss, p, 
 
 
 @given(p=st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=6))
-def test_the_bound_on_logits_leaves_ordinary_ones_as_they_are(p):
+def test_ordinary_logits_are_not_clamped(p):
     values = torch.tensor(p)
     assert torch.equal(risk.checked_logits("any", values), values)
 
@@ -429,7 +429,7 @@ def test_vmap_over_seeds_equals_a_loop():
         ({"positive_logits": torch.tensor([0.0, float("nan")])}, "must be finite"),
     ],
 )
-def test_bad_input_is_refused_with_a_sentence(function, change, sentence):
+def test_bad_input_is_rejected_with_a_sentence(function, change, sentence):
     good = {"positive_logits": torch.zeros(4), "unlabeled_logits": torch.zeros(4), "prior": 0.5}
     with pytest.raises(InputError, match=sentence):
         function(**(good | change))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saved rewards come back the same, and nothing else comes in."""
+"""Loaded rewards equal saved ones; all other files are rejected."""
 
 import io
 import json
@@ -43,7 +43,7 @@ def saved(tmp_path, small_network) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
-def test_a_saved_reward_comes_back_the_same(kind, tmp_path, small_network, scenes):
+def test_a_loaded_reward_equals_the_saved_one(kind, tmp_path, small_network, scenes):
     reward = a_reward(small_network, kind, ceiling=2.0, lowest=-0.5)
     save_reward(reward, tmp_path / "reward")
     loaded = load_reward(tmp_path, batch_size=3)  # a run directory; batches inside
@@ -73,7 +73,7 @@ def test_parts_of_a_gated_reward(small_network, scenes):
         a_reward(small_network, "regression").success_logits(frames)
 
 
-def test_a_live_reward_follows_its_network(small_network, scenes):
+def test_a_reward_uses_the_current_weights(small_network, scenes):
     reward = a_reward(small_network, "imitation")
     frames = scenes(2, 0)[0]
     before = reward(frames)
@@ -84,7 +84,7 @@ def test_a_live_reward_follows_its_network(small_network, scenes):
 
 
 @pytest.mark.parametrize("keep", [0, 3, 8, 100, -1])
-def test_truncated_weights_are_refused(saved, keep):
+def test_truncated_weights_are_rejected(saved, keep):
     weights = saved / "reward.safetensors"
     weights.write_bytes(weights.read_bytes()[:keep])
     with pytest.raises(InputError, match="cut short or damaged"):
@@ -92,7 +92,7 @@ def test_truncated_weights_are_refused(saved, keep):
 
 
 class Bomb:
-    """Pickles to a call that leaves a mark."""
+    """Unpickling it creates a file."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -102,7 +102,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("how", ["pickle", "torch.save"])
-def test_a_pickle_in_disguise_is_refused_and_never_run(saved, tmp_path, how):
+def test_pickles_named_safetensors_are_rejected_and_not_executed(saved, tmp_path, how):
     mark = tmp_path / "ran"
     bomb = {"head.weight": Bomb(mark)}
     if how == "pickle":
@@ -117,7 +117,7 @@ def test_a_pickle_in_disguise_is_refused_and_never_run(saved, tmp_path, how):
     assert not mark.exists()
 
 
-def test_a_pickle_as_config_is_refused(saved):
+def test_a_pickle_as_config_is_rejected(saved):
     (saved / "reward.json").write_bytes(pickle.dumps({"format": "pureward-reward"}))
     with pytest.raises(InputError, match="must be JSON"):
         load_reward(saved)
@@ -155,12 +155,12 @@ def edited(folder: Path, **changes) -> Path:
         ({"network": [1]}, r"a saved NetworkConfig must be a JSON object, got \[1\]"),
     ],
 )
-def test_a_foreign_config_is_refused(saved, change, sentence):
+def test_invalid_configs_are_rejected(saved, change, sentence):
     with pytest.raises(InputError, match=sentence):
         load_reward(edited(saved, **change))
 
 
-def test_a_config_for_another_shape_is_refused_without_allocating_it(saved):
+def test_a_config_for_another_shape_is_rejected_without_allocating_it(saved):
     network = json.loads((saved / "reward.json").read_text())["network"]
     huge = network | {"stage_channels": [1024] * 5, "stage_blocks": 64}
     with pytest.raises(InputError, match="should have shape"):
@@ -171,7 +171,7 @@ def test_a_config_for_another_shape_is_refused_without_allocating_it(saved):
         load_reward(edited(saved, network=network | {"stage_channels": ["8"]}))
 
 
-def test_foreign_tensors_are_refused(saved):
+def test_unexpected_tensors_are_rejected(saved):
     path = saved / "reward.safetensors"
     weights = load_file(path)
     name = "discriminator.head.weight"
@@ -196,24 +196,24 @@ def test_missing_files_are_named(saved, tmp_path):
         load_reward(tmp_path / "nowhere")
 
 
-def test_an_oversized_config_is_refused_unread(saved):
+def test_oversized_configs_are_rejected_before_reading(saved):
     (saved / "reward.json").write_text(" " * 70_000)
     with pytest.raises(InputError, match="at most 65,536 bytes"):
         load_reward(saved)
 
 
-def test_frames_of_another_shape_are_refused(saved):
+def test_frames_of_another_shape_are_rejected(saved):
     with pytest.raises(InputError, match="frames must have shape"):
         load_reward(saved)(torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
 
 
-def test_frames_that_are_no_tensor_are_refused(saved):
+def test_frames_must_be_tensors(saved):
     with pytest.raises(InputError, match="frames must be a tensor .* got ndarray"):
         load_reward(saved)(np.zeros((2, 3, 64, 64), dtype=np.uint8))
 
 
 @pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])
-def test_frames_that_are_not_as_stored_are_refused(kind, small_network, scenes):
+def test_frames_must_be_uint8(kind, small_network, scenes):
     reward, frames = a_reward(small_network, kind), scenes(4, 0)[0]
     asked = [reward, reward.scores]
     asked += [] if reward.discriminator is None else [reward.success_logits]
@@ -225,7 +225,7 @@ def test_frames_that_are_not_as_stored_are_refused(kind, small_network, scenes):
 
 
 @pytest.mark.parametrize("device", ["tpu", "auto", "cuda:99"])
-def test_a_device_that_is_not_here_is_refused(saved, device):
+def test_missing_devices_are_rejected(saved, device):
     with pytest.raises(InputError, match=f"device '{device}' cannot compute here"):
         load_reward(saved, device=device)
 
@@ -255,7 +255,7 @@ def test_every_part_must_be_the_network_of_the_specification(small_network):
         LearnedReward(spec, discriminator=good[0], members=[good[0], ResidualCNN(other)])
 
 
-def test_what_holds_networks_is_not_one(small_network):
+def test_discriminators_and_models_are_not_networks(small_network):
     whole = Discriminator(RewardConfig(network=small_network))
     spec = RewardSpec(reward="imitation", network=small_network)
     with pytest.raises(
@@ -272,7 +272,7 @@ KEPT = sorted((Path(__file__).parents[2] / "results/paper").glob("**/reward/rewa
 
 
 @pytest.mark.parametrize("kind", ["imitation", "regression"])
-def test_rewards_of_version_1_are_read_as_they_paid(kind):
+def test_version_1_is_read_with_the_view_of_whole_frames(kind):
     ours = [path for path in KEPT if json.loads(path.read_text())["reward"] == kind]
     ours = [path for path in ours if json.loads(path.read_text())["level"] == 0.0]
     assert ours
@@ -284,7 +284,7 @@ def test_rewards_of_version_1_are_read_as_they_paid(kind):
     assert reward(frames).isfinite().all()
 
 
-def test_a_level_of_version_1_is_refused():
+def test_levels_of_version_1_are_rejected():
     moved = [path for path in KEPT if json.loads(path.read_text())["level"] != 0.0]
     with (
         pytest.warns(UserWarning, match="another scale"),
@@ -294,13 +294,13 @@ def test_a_level_of_version_1_is_refused():
 
 
 @pytest.mark.parametrize("folder", [None, 7, ["reward"]])
-def test_what_names_no_folder_is_refused(folder):
+def test_paths_must_be_str_or_pathlike(folder):
     with pytest.raises(InputError, match="a saved reward is named by its folder, got"):
         load_reward(folder)
 
 
 @pytest.mark.parametrize("name", ["reward.json", "reward.safetensors"])
-def test_a_fifo_is_not_waited_for_and_a_link_not_followed(saved, tmp_path, name):
+def test_fifos_and_links_are_rejected(saved, tmp_path, name):
     path = saved / name
     kept = path.rename(saved / "elsewhere")
     os.mkfifo(path)

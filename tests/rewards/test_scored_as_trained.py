@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames are scored at the scale they were learned at."""
+"""Frames are scored at the scale of training."""
 
 from dataclasses import replace
 
@@ -31,11 +31,11 @@ def discs(count: int, radius: float, seed: int) -> torch.Tensor:
 
 
 def trained(view: View) -> LearnedReward:
-    """A gated reward that tells large discs (1) from small ones (0): scale is all there is."""
+    """A gated reward that separates large discs (1) from small ones (0) by scale."""
     network = NetworkConfig(
         height=32, width=32, stage_channels=(8, 8), stage_blocks=0, dropout=0.0, view=view
     )
-    foe = Discriminator(RewardConfig(network=network, learning_rate=3e-3), seed=0)
+    discriminator = Discriminator(RewardConfig(network=network, learning_rate=3e-3), seed=0)
     large, small = discs(128, 7.0, 1), discs(128, 4.0, 2)
     frames, rewards = torch.cat([large, small]), torch.cat([torch.ones(128), torch.zeros(128)])
     model = RewardModel(
@@ -47,22 +47,22 @@ def trained(view: View) -> LearnedReward:
     rng = torch.Generator().manual_seed(3)
     for _ in range(60):
         some = torch.randint(128, (32,), generator=rng)
-        foe.update(large[some], small[some])
+        discriminator.update(large[some], small[some])
     spec = RewardSpec(reward="gated", network=network, members=1)
-    return LearnedReward(spec, discriminator=foe.network, members=model.networks)
+    return LearnedReward(spec, discriminator=discriminator.network, members=model.networks)
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_trained_frames_score_as_in_training(name):
     reward = trained(VIEWS[name])
-    told = Probes({"train": discs(128, 7.0, 1), "failure": discs(128, 4.0, 2)}).measure(reward)
-    assert told["mean/train"] - told["mean/failure"] > 0.2, "it has learned something"
+    measured = Probes({"train": discs(128, 7.0, 1), "failure": discs(128, 4.0, 2)}).measure(reward)
+    assert measured["mean/train"] - measured["mean/failure"] > 0.2, "it has learned something"
     for part in ("mean", "predicted"):
-        assert abs(told[f"{part}/as_trained"] - told[f"{part}/train"]) < MISMATCH
+        assert abs(measured[f"{part}/as_trained"] - measured[f"{part}/train"]) < MISMATCH
 
 
-def test_a_window_scored_on_whole_frames_is_named():
-    """What version 0.1 paid: a window in training, the whole frame in scoring."""
+def test_scoring_whole_frames_after_training_on_windows_is_reported():
+    """As in version 0.1: a window in training, the whole frame in scoring."""
     reward = trained(replace(VIEWS["window"], crop=0.6, shift=0.2))
     large = discs(128, 7.0, 1)
     right = Probes({"train": large}).measure(reward)

@@ -25,7 +25,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 def some_frames(batch: int = 5, channels: int = 3, side: int = 32, seed: int = 1) -> torch.Tensor:
-    """Random colours, with black, white, grey and single-channel pixels among them."""
+    """Random colours, including black, white, grey and single-channel pixels."""
     frames = torch.randint(
         0, 256, (batch, channels, side, side), dtype=torch.uint8, generator=rng(seed)
     )
@@ -79,7 +79,7 @@ def test_a_window_moves_about_the_centre(crop, low, high):
         assert high - 0.01 < float(column.max()) <= high + 1e-6
 
 
-def test_scoring_looks_at_the_window_of_training_in_its_centre():
+def test_scoring_uses_the_centred_window_of_training():
     view = View(crop=0.5, shift=0.25)
     assert view.scored == View.only(crop=0.5)
     assert not view.scored.is_random
@@ -161,7 +161,7 @@ def test_off_is_the_identity():
     assert torch.equal(viewed(frames, View.off()), frames.float() / 255)
 
 
-def test_ranges_are_filled_and_kept():
+def test_draws_fill_their_ranges():
     config = View()
     drawn = draw((2000, 3, 32, 32), config, device="cpu", generator=rng())
     ends = {"brightness": (-0.125, 0.125), "contrast": (0.5, 2), "saturation": (0.5, 2)}
@@ -194,7 +194,7 @@ def test_same_generator_same_frames_and_chunks_do_not_matter(monkeypatch):
     assert not torch.equal(viewed(frames, config, rng(6)), whole)
 
 
-def test_input_frames_are_left_alone():
+def test_input_frames_are_not_changed():
     frames = some_frames()
     before = frames.clone()
     viewed(frames, View(), rng())
@@ -234,6 +234,6 @@ def test_result_is_always_in_the_unit_range(batch, channels, unit, seed):
         ({"saturation": (-1.0, 1.0)}, "saturation must be a range"),
     ],
 )
-def test_bad_strengths_are_refused(change, sentence):
+def test_bad_strengths_are_rejected(change, sentence):
     with pytest.raises(InputError, match=sentence):
         View(**change)
