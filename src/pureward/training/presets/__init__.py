@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings to start from, by task: `fast` for one GPU or a laptop, `paper` for Tables 2 to 4.
+"""Presets per task: `fast` for one GPU or a laptop, `paper` for Tables 2 to 4.
 
-A task's file is a table: preset → methods → settings by their name on the command line. The
-methods of a row are named by words that must all be true of them: "learned" or "truth",
-"imitation", "regression" or "gated", "pu" for a risk with a prior, or a method's own name. No
-setting of a method stands in two rows, so the order of the rows does not matter.
+The file of a task is a table: preset → methods → settings, named as on the command line. A row
+applies to the methods for which all words of its key hold: "all", "learned" or "truth",
+"imitation", "regression" or "gated", "pu" (a risk with a prior), or the name of a method. No
+setting of a method is in two rows, so their order does not matter.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from pureward.training.presets import lift, reach, stack, walker
 #: Preset → methods → settings.
 Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
-#: Task → its table. A task without one takes the walker's.
+#: Task → its table; other tasks use the walker's.
 PRESETS: dict[str, Table] = {
     "walker": walker.PRESETS,
     "reach": reach.PRESETS,
@@ -37,14 +37,15 @@ def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
     Args:
         task: a name in `TASKS` or `ENVIRONMENTS`.
         name: "fast" or "paper".
-        changes: settings of `RunConfig` that replace the preset's, among them `method`.
+        changes: settings of `RunConfig` that replace the preset's, such as `method`; those of a
+            part are named as on the command line, `**{"reward.batch": 8}`.
     """
     check_name(task)
     rows = rows_of(task, name, changes.get("method", "truth"))
     settings = {key: value for row in rows.values() for key, value in row.items()}
     default = RunConfig()
     algorithm = changes.get("algorithm", default.algorithm)
-    if algorithm != default.algorithm:  # the tables have settings of the default one
+    if algorithm != default.algorithm:  # the tables are for the default one
         default = RunConfig(algorithm=algorithm, agent=AGENTS[algorithm].config())
         settings = {key: value for key, value in settings.items() if "agent." not in key}
     settings |= {"task": task} | changes
@@ -52,7 +53,7 @@ def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
 
 
 def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:
-    """Return the rows of a task's preset that a method has, by the methods they are for."""
+    """Return the rows of a task's preset that apply to a method, by their keys."""
     table = PRESETS.get(task, PRESETS["walker"])
     if name not in table:
         raise InputError(f"unknown preset {name!r}; choose from {', '.join(sorted(table))}")
@@ -64,7 +65,7 @@ def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:
 
 
 def origins(task: str, name: str, method: str) -> dict[str, str]:
-    """Return where the settings that are not the default come from, by setting."""
+    """Return the source of each setting that a preset changes, by setting."""
     rows = rows_of(task, name, method)
     known = task if task in PRESETS else f"walker ({task} has no preset)"
     return {

@@ -18,7 +18,7 @@ PRESETS = {
             "worlds": 2048,
             "env_steps": 20_000_000,
             "warmup_steps": 100_000,
-            "guided": 0.125,  # with none it lifts in one episode of ten after six million steps
+            "guided": 0.125,  # with 0 it lifts in one episode of ten after six million steps
             "replay.capacity": 2_000_000,
             "agent.polyak": 0.005,
             "log_every": 500_000,
@@ -33,7 +33,7 @@ PRESETS = {
             "guided": 0.25,  # without it not even the true reward is learned
             "replay.capacity": 300_000,
             "agent.polyak": 0.02,
-            "agent.value_low": -100.0,  # as far below 0 as above: the critic starts at 0
+            "agent.value_low": -100.0,  # symmetric, so the critic starts at 0
             "agent.atoms": 101,
             "reward.updates": 4,
             "reward.labels": "cached",

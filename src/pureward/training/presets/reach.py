@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Presets of `reach`, which a laptop learns: its expert in seconds, from pixels in a minute."""
+"""Presets of `reach`: on a laptop, the expert takes seconds and a learned reward a minute."""
 
 PRESETS = {
     "fast": {
@@ -25,8 +25,8 @@ PRESETS = {
             "snapshot_every": 2_000,
         },
         "learned": {
-            # Drawing frames costs the most: few worlds make many control steps, and so many
-            # updates, out of as many frames.
+            # Drawing frames costs the most: with fewer worlds, the same frames make more control
+            # steps and so more updates.
             "worlds": 8,
             "env_steps": 4_800,
             "batch": 128,
@@ -78,6 +78,6 @@ PRESETS = {
             "snapshot_every": 250_000,
         },
         "learned": {"save_replay": False},
-        "pu": {"prior": "0.5"},  # not a task of the paper: the value in the middle
+        "pu": {"prior": "0.5"},  # not a task of the paper
     },
 }

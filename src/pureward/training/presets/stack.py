@@ -33,7 +33,7 @@ PRESETS = {
             "guided": 0.25,  # without it not even the true reward is learned
             "replay.capacity": 300_000,
             "agent.polyak": 0.02,
-            "agent.value_low": -100.0,  # as far below 0 as above: the critic starts at 0
+            "agent.value_low": -100.0,  # symmetric, so the critic starts at 0
             "agent.atoms": 101,
             "reward.updates": 4,
             "reward.labels": "cached",

@@ -13,8 +13,8 @@ PRESETS = {
             "exploration.high": 0.4,
         },
         "learned": {
-            # Fewer worlds than for an expert: D's unlabeled frames come from the replay, which
-            # then holds frames from longer ago.
+            # Fewer worlds than for an expert, so the replay, the source of D's unlabeled frames,
+            # reaches further back.
             "worlds": 512,
             "env_steps": 5_000_000,
             "batch": 1024,
@@ -35,7 +35,7 @@ PRESETS = {
             "reward.learning_rate": 3e-5,
             "reward.memory": 100_000,
         },
-        # Before a policy walks, none of its frames is a success: any fixed η pays it for some.
+        # Before a policy walks, none of its frames is a success: any fixed η is too high.
         "imitation pu": {"prior": "bbe:0.002:0.8"},
         "gated pu": {"prior": "0.5"},
     },
