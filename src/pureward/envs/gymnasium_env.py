@@ -7,7 +7,7 @@ arrival state, then resets the worlds that ended: the last frame of an episode i
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -59,7 +59,7 @@ def find_maker(name: str) -> Callable[..., gymnasium.Env]:
         ) from error
     if not callable(found):
         raise InputError(f"{name} must be a function that makes an environment; check the name")
-    return found
+    return cast(Callable[..., gymnasium.Env], found)
 
 
 class GymnasiumEnv(BatchEnv):
