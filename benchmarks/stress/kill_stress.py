@@ -47,6 +47,7 @@ from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy, snapshots
 from stress_run import INTERVAL, made_with, prepare, small_run, write_data
 
+SCRIPT = "benchmarks/stress/kill_stress.py"
 _PRELOADED = [
     "pureward.training.loop",
     "torch._dynamo",
@@ -265,7 +266,7 @@ def main(args: Args) -> None:
         stress.bar.close()
     kinds = Counter(name for name, changed, _ in stress.events if changed)
     figures = {
-        **made_with(f"python benchmarks/stress/kill_stress.py --kills {args.kills} --seed {args.seed}"),
+        **made_with(f"python {SCRIPT} --kills {args.kills} --seed {args.seed}"),
         "kills": stress.bar.n,
         **stress.done,
         "checkpoint interval, steps": INTERVAL,

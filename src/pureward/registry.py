@@ -39,9 +39,7 @@ class Registry(dict[str, T]):
 
         def add(value: T) -> T:
             if self.get(name, value) is not value:
-                raise InputError(
-                    f"the {self.kind} {name!r} exists; choose another name"
-                )
+                raise InputError(f"the {self.kind} {name!r} exists; choose another name")
             self[name] = value
             return value
 
