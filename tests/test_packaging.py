@@ -56,7 +56,7 @@ def test_rewards_need_torch_numpy_and_safetensors_alone(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "extra"),
-    [("make", "sim"), ("train", "sim"), ("read_dataset", "data"), ("probe", "plot")],
+    [("make", "sim"), ("train", "cli"), ("read_dataset('x')", "data"), ("probe", "plot")],
 )
 def test_a_missing_package_is_told_with_its_extra(name, extra):
     done = python(ALONE + f"import pureward\ntry: pureward.{name}\nexcept Exception as e: print(e)")

@@ -217,7 +217,7 @@ def test_hacking_skips_seeds_without_reward_or_policy(tmp_path, capsys):
     give(plan, "reward", seed=1)
     done = reproduce(plan, AtOnce(), device="cpu")
     printed = capsys.readouterr().out
-    assert f"reach, seed-1 is skipped: {plan.runs['reach', 'prl'][1]} has kept no poli" in printed
+    assert f"reach, seed-1 is skipped: {plan.runs['reach', 'prl'][1]} has no policy" in printed
     assert lacking in printed
     assert [path.suffix for path in done.files] == [".md", ".json"]
 

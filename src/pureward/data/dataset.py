@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from pureward.data.episodes import Episode, check_split
-from pureward.errors import InputError
+from pureward.errors import InputError, missing_extra
 from pureward.registry import Registry
 
 
@@ -87,8 +87,10 @@ def find_reader(path: Path | str) -> Reader:
     """Return the first reader whose `matches` accepts a path."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a dataset's path must be text or a Path, got {path!r}; name its folder")
-    from pureward.data import readers  # noqa: F401 - registers the built-in ones
-
+    try:
+        from pureward.data import readers  # noqa: F401 - registers the built-in ones
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) from error
     for name in READERS:
         if READERS[name].matches(Path(path)):
             return READERS[name]

@@ -31,11 +31,6 @@ DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
 
 
-def is_gymnasium(name: str) -> bool:
-    """Whether a name is `gym:ID` or `MODULE:FUNCTION`."""
-    return ":" in name
-
-
 def find_maker(name: str) -> Callable[..., gymnasium.Env]:
     """Return the function that makes one environment of a name.
 

@@ -6,7 +6,6 @@ from numbers import Integral
 import torch
 
 from pureward.envs.batch import ENVIRONMENTS, BatchEnv
-from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker, is_gymnasium
 from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
@@ -55,7 +54,9 @@ def make(
         )
     place = find_device(device)
     check_name(task, distractors)
-    if is_gymnasium(task):
+    if ":" in task:
+        from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker
+
         return GymnasiumEnv(
             task, find_maker(task), worlds=worlds, device=place, seed=seed, cameras=cameras
         )
@@ -81,9 +82,11 @@ def make(
 
 def check_name(task: str, distractors: str | None = None, *, scripted: bool = False) -> None:
     """Reject an environment that does not exist, or that lacks distractors or a script."""
-    if is_gymnasium(task):
+    if ":" in task:
+        from pureward.envs.gymnasium_env import find_maker
+
         find_maker(task)
-    if is_gymnasium(task) or task in ENVIRONMENTS:
+    if ":" in task or task in ENVIRONMENTS:
         if distractors is not None or scripted:
             lacks = "distractors" if distractors is not None else "script"
             raise InputError(f"environment {task!r} has no {lacks}; leave it out")

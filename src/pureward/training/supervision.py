@@ -39,7 +39,9 @@ def check_supervision(config: RunConfig) -> None:
     if not config.failures:
         return
     find_reader(Path(config.failures))
-    if Path(config.failures).resolve() == positives_path(config).resolve():
+    # A dataset may be named by its folder or by the `data` folder in it.
+    ours, theirs = positives_path(config).resolve(), Path(config.failures).resolve()
+    if {ours, ours / "data"} & {theirs, theirs / "data"}:
         raise InputError(
             "known failures must come from a dataset of their own, got that of the positives, "
             f"{config.failures}, whose failures are for probes only; collect others with another "
