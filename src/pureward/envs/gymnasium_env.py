@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gymnasium environments as a batch of worlds: `gym:ID`, `MODULE:FUNCTION`, or an object.
+"""Gymnasium environments as a batch of worlds, by name: `gym:ID` or `MODULE:FUNCTION`.
 
 The worlds are a Gymnasium vector environment whose automatic reset is off. `step` looks at every
 arrival state, then resets the worlds that ended: the last frame of an episode is seen and scored.
@@ -110,11 +110,7 @@ class GymnasiumEnv(BatchEnv):
         self._sizes: list[tuple[int, ...]] | None = None
         self.seed(seed)
         first = self.reset()
-        self.state_size = first.state.shape[1]
-        self.frame_shape = None
-        if first.frames is not None:
-            channels, height, width = first.frames.shape[1:]
-            self.frame_shape = (channels, height, width)
+        self._set_sizes(first)
 
     def seed(self, seed: int) -> None:
         """Draw the first states of episodes to come from this seed."""
@@ -186,14 +182,13 @@ class GymnasiumEnv(BatchEnv):
                     "leave out state, and take frames from render"
                 )
             return ()
-        for key in (*self._frame_keys, *(state.split(",") if state else ())):
+        wanted = tuple(state.split(",")) if state else ()
+        for key in (*self._frame_keys, *wanted):
             if key not in space.spaces:
                 raise InputError(
                     f"{self.name} observes {', '.join(space.spaces)}, got {key!r}; choose from them"
                 )
-        if state:
-            return tuple(state.split(","))
-        return tuple(key for key in space.spaces if key not in self._frame_keys)
+        return wanted or tuple(key for key in space.spaces if key not in self._frame_keys)
 
     def _find_actions(self) -> tuple[np.ndarray, np.ndarray]:
         space = self._envs.single_action_space

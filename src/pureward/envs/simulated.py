@@ -59,11 +59,7 @@ class TaskEnv(BatchEnv):
         self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self.seed(seed)
         first = self.reset()
-        self.state_size = first.state.shape[1]
-        self.frame_shape = None
-        if first.frames is not None:
-            channels, height, width = first.frames.shape[1:]
-            self.frame_shape = (channels, height, width)
+        self._set_sizes(first)
         _check_outcomes(task, engine)
 
     def close(self) -> None:
