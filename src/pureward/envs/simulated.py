@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
@@ -12,11 +13,13 @@ from torch import Tensor
 from pureward.envs.batch import BatchEnv
 from pureward.envs.divergence import AsyncFlag, DivergenceMonitor
 from pureward.envs.sim import Engine
-from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.engine import SAVED, save_state
 from pureward.envs.tasks.task import Task
 from pureward.errors import InputError, check_seed
 from pureward.types import DRAWN_FROM, Observation, Script, Step, checked_tensor
+
+if TYPE_CHECKING:
+    from pureward.envs.sim.camera import Cameras
 
 # Staggered worlds end their episodes at this many different times. More would be slower: a step
 # in which any world resets observes all worlds twice.
@@ -35,7 +38,7 @@ class TaskEnv(BatchEnv):
         self,
         task: Task,
         engine: Engine,
-        cameras: Cameras | None,
+        cameras: "Cameras | None",
         *,
         seed: int = 0,
         stagger: bool = False,

@@ -8,7 +8,9 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from pureward.envs.sim import CpuEngine, Engine, WarpEngine
+from pureward.envs.sim import Engine
+from pureward.envs.sim.mujoco_cpu import CpuEngine
+from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start
 from pureward.errors import InputError
 
