@@ -11,7 +11,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # No test draws through OpenGL: dm_control must not look for a display when it is imported.
 os.environ.setdefault("MUJOCO_GL", "disabled")
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import hypothesis
 import pytest
@@ -32,6 +32,28 @@ hypothesis.settings.load_profile("everywhere")
 def _same_numbers_everywhere():
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_render_kernel_per_scene():
+    """Share MuJoCo Warp's render kernels: making one takes as long as 20 control steps."""
+    import warp as wp
+    from mujoco_warp._src import render
+
+    build, made = render._build_megakernel, {}
+    constants = (int, float, bool, wp.uint32, wp.vec3)  # types of what is compiled in
+
+    def shared(model, context):
+        names = [field.name for field in fields(context) if field.type in constants]
+        values = [str(getattr(context, name)) for name in (*names, "geom_ray_types")]
+        key = (model.nlight, *values)
+        if key not in made:
+            made[key] = build(model, context)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(render, "_build_megakernel", shared)
+        yield
 
 
 @pytest.fixture(scope="module")
