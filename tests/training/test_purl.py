@@ -2,14 +2,18 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 
 import pureward
+from pureward.data.dataset import read_dataset
 from pureward.data.replay.replay import ReplayConfig
+from pureward.data.writing import write_episodes
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, TrainingError
 from pureward.purl import Purl
@@ -49,9 +53,9 @@ def more(policy, tmp_path_factory) -> Path:
     return collected(policy, tmp_path_factory.mktemp("more"), 6)
 
 
-def collected(policy: Path, folder: Path, held_out: int, **how: int) -> Path:
+def collected(policy: Path, folder: Path, held_out: int) -> Path:
     """A dataset of two episodes to learn from, so many held out and one failure."""
-    how_many = {"episodes": 2, "held_out": held_out, "failures": 1} | how
+    how_many = {"episodes": 2, "held_out": held_out, "failures": 1}
     collect("reach", policy, folder / "set", **how_many, frames=True, device="cpu")
     return folder / "set"
 
@@ -77,6 +81,32 @@ def learned(out: Path, method: str, data: Path, **changes) -> pureward.RunConfig
     return tiny(out, **(settings | changes))
 
 
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory) -> Callable[[str], pureward.RunConfig]:
+    """Trains a run of a method once, with its replay in its checkpoints."""
+
+    @cache
+    def train(method: str) -> pureward.RunConfig:
+        run = tmp_path_factory.mktemp(method) / "run"
+        config = learned(run, method, data, save_replay=True)
+        assert pureward.train(config).state == "finished"
+        return config
+
+    return train
+
+
+def subset(data: Path, folder: Path, *, held_out: int, failures: int = 1) -> Path:
+    """A copy of a dataset with fewer held-out episodes and failures."""
+    episodes = read_dataset(data).episodes
+    left = {"held-out": held_out, "failure": failures}
+    kept = []
+    for episode in episodes:
+        left[episode.split] = left.get(episode.split, len(episodes)) - 1
+        kept += [episode] if left[episode.split] >= 0 else []
+    write_episodes(folder, kept, task="reach")
+    return folder
+
+
 def weights(run: Path) -> dict[str, torch.Tensor]:
     newest = checkpoint.read_newest(run / "checkpoints")
     assert newest is not None
@@ -84,10 +114,8 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("method", LEARNED)
-def test_every_method_trains_probes_and_saves_its_reward(method, data, tmp_path):
-    run = tmp_path / "run"
-    result = pureward.train(learned(run, method, data))
-    assert result.state == "finished"
+def test_every_method_trains_probes_and_saves_its_reward(method, trained):
+    run = Path(trained(method).out)
     row = pureward.METHODS[method]
     last = read_metrics(run / "metrics.jsonl", "train")[-1]
     assert ("risk/violated" in last) == row.has_discriminator == ("prior" in last)
@@ -104,13 +132,15 @@ def test_every_method_trains_probes_and_saves_its_reward(method, data, tmp_path)
 
 
 @pytest.mark.parametrize("method", ["nn-pugail", "nn-purl"])
-def test_the_true_reward_never_reaches_a_learned_method(method, data, tmp_path, monkeypatch):
-    pureward.train(learned(tmp_path / "honest", method, data))
+def test_the_true_reward_never_reaches_a_learned_method(
+    method, trained, data, tmp_path, monkeypatch
+):
+    honest = Path(trained(method).out)
     poison = replace(TASKS["reach"], reward=lambda state: torch.full((len(state.qpos),), 1e9))
     monkeypatch.setitem(TASKS, "reach", poison)
     pureward.train(learned(tmp_path / "poisoned", method, data))
     assert read_metrics(tmp_path / "poisoned/metrics.jsonl", "eval")[-1]["return"] > 1e9
-    ours, theirs = weights(tmp_path / "honest"), weights(tmp_path / "poisoned")
+    ours, theirs = weights(honest), weights(tmp_path / "poisoned")
     trained = [name for name in ours if name.startswith(("learner/agent/", "learner/reward/"))]
     assert len(trained) > 20
     assert all(torch.equal(ours[name], theirs[name]) for name in trained)
@@ -141,27 +171,29 @@ def test_the_true_reward_reaches_the_method_truth(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["nn-pugail", "nn-purl"])
-def test_a_resumed_run_is_the_same_bit_for_bit(method, data, tmp_path):
+def test_a_resumed_run_is_the_same_bit_for_bit(method, trained, tmp_path):
     # η is fixed: a schedule depends on the number of env steps.
-    config = learned(tmp_path / "whole", method, data, save_replay=True)
-    pureward.train(config)
+    config = trained(method)
+    whole = Path(config.out)
     parts = replace(config, out=str(tmp_path / "parts"))
     pureward.train(replace(parts, env_steps=56))
     cut = tmp_path / "parts/metrics.jsonl"
     pureward.train(parts, resume=True)
-    one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    one, two = weights(whole), weights(tmp_path / "parts")
     assert one.keys() == two.keys()
     assert [n for n in one if not torch.equal(one[n], two[n])] == []
-    wanted = read_metrics(tmp_path / "whole/metrics.jsonl", "train")[-1]
+    wanted = read_metrics(whole / "metrics.jsonl", "train")[-1]
     found = read_metrics(cut, "train")[-1]
     assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
 
 
-def test_a_resumed_discriminator_has_the_same_prior(data, tmp_path):
+def test_the_prior_follows_its_schedule_and_a_resumed_run_has_the_same_prior(data, tmp_path):
     # A checkpoint between two updates of η; the last update was at step 48.
     often = {"checkpoint_every": 56, "keep_checkpoints": 9, "save_replay": True}
     config = learned(tmp_path / "whole", "nn-pugail", data, prior="linear:0.1:0.9", **often)
     pureward.train(config)
+    rows = read_metrics(tmp_path / "whole/metrics.jsonl", "train")
+    assert [row["prior"] for row in rows] == pytest.approx([0.5, 0.9])
     whole = weights(tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "parts")
     shutil.rmtree(max((tmp_path / "parts/checkpoints").glob("step-*")))
@@ -172,27 +204,22 @@ def test_a_resumed_discriminator_has_the_same_prior(data, tmp_path):
 
 
 def test_the_discriminator_learns_before_the_policy_does(data, tmp_path):
-    for steps in (48, 96):
-        pureward.train(
-            learned(tmp_path / str(steps), "nn-pugail", data, env_steps=steps, warmup_steps=100)
-        )
-    less, more = weights(tmp_path / "48"), weights(tmp_path / "96")
+    often = {"checkpoint_every": 48, "keep_checkpoints": 9}
+    pureward.train(learned(tmp_path / "run", "nn-pugail", data, warmup_steps=100, **often))
+    less, more = (
+        checkpoint.read(tmp_path / f"run/checkpoints/step-{step:012}").tensors for step in (48, 96)
+    )
     moved = {name for name in more if not torch.equal(less[name], more[name])}
     assert any(name.startswith("learner/reward/trained.") for name in moved)
     assert not any(name.startswith("learner/agent/") for name in moved)
-
-
-def test_the_prior_follows_its_schedule(data, tmp_path):
-    pureward.train(learned(tmp_path / "run", "nn-pugail", data, prior="linear:0.2:0.6"))
-    rows = read_metrics(tmp_path / "run/metrics.jsonl", "train")
-    assert [row["prior"] for row in rows] == pytest.approx([0.4, 0.6])
 
 
 def test_fresh_and_cached_labels_agree_while_the_discriminator_does_not_change(data, tmp_path):
     still = replace(REWARD, learning_rate=1e-30)
     for labels in ("fresh", "cached"):
         reward = replace(still, labels=labels)
-        pureward.train(learned(tmp_path / labels, "nn-purl", data, reward=reward))
+        short = {"env_steps": 48, "warmup_steps": 16}
+        pureward.train(learned(tmp_path / labels, "nn-purl", data, reward=reward, **short))
     fresh, cached = (
         read_metrics(tmp_path / labels / "metrics.jsonl", "train")[-1]
         for labels in ("fresh", "cached")
@@ -230,7 +257,7 @@ def test_a_run_whose_data_is_missing_can_be_started_again(data, tmp_path):
     with pytest.raises(InputError, match="nowhere is not a dataset"):
         pureward.train(learned(run, "nn-pugail", tmp_path / "nowhere"))
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
-    assert pureward.train(learned(run, "nn-pugail", data)).state == "finished"
+    assert pureward.train(learned(run, "nn-pugail", data, env_steps=48)).state == "finished"
 
 
 @pytest.mark.parametrize("missing", ["demonstrations", "failures"])
@@ -245,10 +272,10 @@ def test_missing_data_is_reported_before_environments_are_built(
         pureward.train(config)
 
 
-def test_a_reward_model_is_fitted_once(data, tmp_path, monkeypatch):
+def test_a_reward_model_is_fitted_once(trained, tmp_path, monkeypatch):
     """Also if the run is stopped after its first checkpoint."""
-    whole, cut = (learned(tmp_path / name, "nn-purl", data) for name in ("whole", "cut"))
-    pureward.train(whole)
+    whole = trained("nn-purl")
+    cut = replace(whole, out=str(tmp_path / "cut"))
 
     def full(self):
         raise OSError("no space left")
@@ -264,7 +291,7 @@ def test_a_reward_model_is_fitted_once(data, tmp_path, monkeypatch):
 
 
 def test_a_run_stopped_during_the_fit_fits_again(data, tmp_path, monkeypatch):
-    config = learned(tmp_path / "run", "prl", data)
+    config = learned(tmp_path / "run", "prl", data, env_steps=48)
     model = replace(config.reward.model, epochs=3)
     config = replace(config, reward=replace(config.reward, model=model))
     with monkeypatch.context() as stopping:
@@ -284,7 +311,7 @@ def test_data_may_be_moved_before_a_resume(data, tmp_path):
     pureward.train(config)
     moved = tmp_path / "moved"
     shutil.copytree(data, moved)
-    again = replace(config, demonstrations=str(moved), env_steps=96)
+    again = replace(config, demonstrations=str(moved), env_steps=56)
     assert pureward.train(again, resume=True).state == "finished"
 
 
@@ -304,8 +331,8 @@ def test_failures_for_probes_are_not_trained_on(data, tmp_path, monkeypatch):
         pureward.train(config)
 
 
-def test_an_estimate_from_failures_needs_failures_for_probes(data, policy, tmp_path):
-    bare = collected(policy, tmp_path, 5, failures=0)
+def test_an_estimate_from_failures_needs_failures_for_probes(data, more, tmp_path):
+    bare = subset(more, tmp_path / "bare", held_out=5, failures=0)
     known = {"failures": str(data), "reward": replace(REWARD, risk="nnpnu")}
     config = learned(tmp_path / "run", "nn-pugail", bare, **known, prior="acc")
     with pytest.raises(InputError, match="at least 5 failed episodes, and the dataset of positi"):
@@ -336,8 +363,8 @@ def test_data_of_another_task_is_rejected(policy, tmp_path):
 
 
 @pytest.mark.parametrize("held_out", [0, 4])
-def test_an_estimated_prior_needs_held_out_episodes(held_out, policy, tmp_path):
-    few = collected(policy, tmp_path / "few", held_out)
+def test_an_estimated_prior_needs_held_out_episodes(held_out, more, tmp_path):
+    few = subset(more, tmp_path / "few", held_out=held_out)
     sentence = f"at least 5 held-out episodes, and the dataset of positives has {held_out}; collect"
     with pytest.raises(InputError, match=sentence):
         pureward.train(learned(tmp_path / "run", "nn-pugail", few, prior="bbe"))
@@ -425,7 +452,7 @@ def test_annotations_too_large_to_fit_stop_the_run(data, tmp_path, monkeypatch):
         pureward.train(learned(run, "prl", data))
     assert "Infinity" not in (run / "metrics.jsonl").read_text()
     monkeypatch.undo()
-    assert pureward.train(learned(run, "prl", data)).state == "finished"
+    assert pureward.train(learned(run, "prl", data, env_steps=48)).state == "finished"
 
 
 def test_a_run_that_fails_before_it_learns_can_be_corrected(data, tmp_path, monkeypatch):
@@ -438,5 +465,5 @@ def test_a_run_that_fails_before_it_learns_can_be_corrected(data, tmp_path, monk
         pureward.train(learned(run, "nn-pugail", data))
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
     monkeypatch.undo()
-    other = replace(REWARD, batch=5)
-    assert pureward.train(learned(run, "nn-pugail", data, reward=other)).state == "finished"
+    other = learned(run, "nn-pugail", data, reward=replace(REWARD, batch=5), env_steps=48)
+    assert pureward.train(other).state == "finished"
