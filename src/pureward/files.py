@@ -14,13 +14,14 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from pureward.errors import InputError, InUseError
+
+if TYPE_CHECKING:  # torch takes seconds to import, and most files are JSON
+    from torch import Tensor
 
 #: Prefix of unfinished files and folders; `clear_leftovers` deletes those of killed processes.
 PARTIAL = ".partial-"
@@ -219,9 +220,11 @@ def _delete(path: Path) -> None:
 
 
 def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+    path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None
 ) -> None:
     """Write tensors of any device as safetensors; a full disk raises OSError."""
+    from safetensors.torch import save_file  # imports torch
+
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         save_file(kept, path, metadata=metadata)

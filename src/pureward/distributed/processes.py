@@ -13,10 +13,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-import torch
-
 from pureward.distributed.jobs import EXECUTORS, Job, Result
-from pureward.envs import find_device
 from pureward.errors import (
     InputError,
     InUseError,
@@ -76,6 +73,10 @@ def local_executor(*, device: str, at_once: int = 0) -> LocalProcesses:
     """
     if at_once < 0:
         raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
+    import torch  # slow; the processes of jobs import this module
+
+    from pureward.envs import find_device
+
     cores = len(os.sched_getaffinity(0))
     if find_device(device).type == "cpu":
         places: Sequence[str | None] = (None,) * (at_once or cores)
