@@ -48,9 +48,31 @@ assert pureward.load_reward("runs/python").spec.network.kind == "toy-network"
 """
 
 
+DATA = ["--demonstrations", "demos.npz", "--out", "runs/cli"]
+TRAIN = ["train", "toy-env", *TOYS, *SMALL, *DATA]
+ON_TWO = ["runs/cli", "--episodes", "2", "--device", "cpu"]
+EXPERT = shlex.split("""
+    expert toy-task --out runs/task --env-steps 80 --worlds 4 --replay.capacity 400 --batch 16
+    --evaluate-episodes 2 --device cpu
+""")
+COMMANDS = [
+    TRAIN,
+    ["evaluate", *ON_TWO],
+    ["probe", *ON_TWO],
+    [*TRAIN, "--env-steps", "240", "--resume"],
+    ["show", "toy-env", "--steps", "3", "--worlds", "2", "--device", "cpu"],
+    ["tasks"],
+    ["config", "toy-task"],
+    EXPERT,
+]
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """A folder to work in; the plugin is installed as `pip` would leave it."""
+def ran(tmp_path_factory) -> tuple[str, Path]:
+    """What all commands print, and their folder; the plugin is installed as `pip` would leave it.
+
+    They run in one process: importing torch and a simulator takes longer than a command.
+    """
     site, work = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("work")
     project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
     shutil.copy(PLUGIN / "pureward_toys.py", site)
@@ -62,52 +84,29 @@ def installed(tmp_path_factory):
     points = project["entry-points"]["pureward"].items()
     lines = "\n".join(f"{name} = {module}" for name, module in points)
     (info / "entry_points.txt").write_text(f"[pureward]\n{lines}\n")
-
-    def run(script: str) -> str:
-        paths = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=work,
-            env={**os.environ, "PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run, work
+    done = subprocess.run(
+        [sys.executable, "-c", DEMONSTRATIONS + PYTHON + commands(*COMMANDS)],
+        cwd=work,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, work
 
 
 def commands(*lines: list[str]) -> str:
-    """A script that calls the command line once a line; a process a call would take longer."""
+    """A script that calls the command line once a line."""
     return f"from pureward.cli import main\nfor words in {list(lines)!r}:\n    main(words)"
 
 
-def test_all_of_them_train_together(installed):
-    run, work = installed
-    run(DEMONSTRATIONS + PYTHON)
+def test_all_of_them_train_together(ran):
+    printed, work = ran
     assert json.loads((work / "runs/python/status.json").read_text())["state"] == "finished"
-    train = [
-        "train",
-        "toy-env",
-        *TOYS,
-        *SMALL,
-        "--demonstrations",
-        "demos.npz",
-        "--out",
-        "runs/cli",
-    ]
-    on_two = ["runs/cli", "--episodes", "2", "--device", "cpu"]
-    printed = run(
-        commands(
-            train,
-            ["evaluate", *on_two],
-            ["probe", *on_two],
-            [*train, "--env-steps", "240", "--resume"],
-            ["show", "toy-env", "--steps", "3", "--worlds", "2", "--device", "cpu"],
-        )
-    )
     assert "runs/cli at 160 env steps" in printed
     assert "finished after 240 env steps" in printed
     config = json.loads((work / "runs/cli/config.json").read_text())
@@ -117,17 +116,8 @@ def test_all_of_them_train_together(installed):
     assert (work / "show/toy-env.mp4").exists()
 
 
-def test_a_task_from_outside_is_listed_and_has_an_expert(installed):
-    run, _ = installed
-    small = ["--env-steps", "80", "--worlds", "4", "--replay.capacity", "400", "--batch", "16"]
-    expert = ["expert", "toy-task", "--out", "runs/task", *small]
-    printed = run(
-        commands(
-            ["tasks"],
-            ["config", "toy-task"],
-            [*expert, "--evaluate-episodes", "2", "--device", "cpu"],
-        )
-    )
+def test_a_task_from_outside_is_listed_and_has_an_expert(ran):
+    printed, _ = ran
     assert "\ntoy-task " in printed
     assert '\ntask = "toy-task"' in printed
     assert "finished after 80 env steps" in printed

@@ -1,6 +1,6 @@
 """A run that takes a second, for tests to stop, kill and spoil.
 
-    python tests/tiny.py DIRECTORY [--resume] [--die-in-write N] [--env-steps N]
+    python tests/tiny.py DIRECTORY [--die-in-write N] [--env-steps N]
 
 trains it in this process; `--die-in-write N` kills the process inside its N-th checkpoint write.
 """
@@ -66,14 +66,13 @@ def die_in_write(which: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
-    parser.add_argument("--resume", action="store_true")
     parser.add_argument("--die-in-write", type=int, default=0)
     parser.add_argument("--env-steps", type=int, default=800)
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.die_in_write:
         die_in_write(args.die_in_write)
-    pureward.train(tiny(args.out, env_steps=args.env_steps), resume=args.resume)
+    pureward.train(tiny(args.out, env_steps=args.env_steps))
 
 
 if __name__ == "__main__":

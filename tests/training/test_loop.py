@@ -212,7 +212,7 @@ def test_a_killed_run_resumes_to_the_same_end(whole, tmp_path):
     wait_for(lambda: has_checkpoint(run, 240), process)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert start(run, "--resume").wait() == 0
+    pureward.train(tiny(run), resume=True)
     assert_same_run(run, whole)
 
 
@@ -222,31 +222,23 @@ def test_a_kill_inside_a_checkpoint_write_leaves_the_one_before(whole, tmp_path)
     newest = checkpoint.read_newest(run / "checkpoints")
     assert newest is not None
     assert newest.facts["step"] == 160  # the first is at 0, then every 80; the fourth died
-    assert start(run, "--resume").wait() == 0
+    pureward.train(tiny(run), resume=True)
     assert_same_run(run, whole)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_run_with_a_checkpoint(whole, tmp_path, number):
+def test_a_run_locks_its_directory_and_a_signal_ends_it_with_a_checkpoint(tmp_path, number):
     run = tmp_path / "run"
     process = start(run, "--env-steps", "400000")
     wait_for(lambda: has_checkpoint(run, 240), process)
+    with pytest.raises(InputError, match="one process at a time"):
+        pureward.train(tiny(run), resume=True)
     process.send_signal(number)
     assert process.wait(timeout=300) == 0
     status = json.loads((run / "status.json").read_text())
     assert status["state"] == "interrupted"
     newest = checkpoint.read_newest(run / "checkpoints")
     assert newest.facts["step"] == status["env_steps"] >= 240
-
-
-def test_two_runs_cannot_share_a_directory(tmp_path):
-    run = tmp_path / "run"
-    process = start(run, "--env-steps", "400000")
-    wait_for(lambda: has_checkpoint(run, 80), process)
-    with pytest.raises(InputError, match="one process at a time"):
-        pureward.train(tiny(run), resume=True)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=300) == 0
 
 
 def test_an_existing_run_is_not_overwritten(whole):
@@ -444,7 +436,8 @@ def test_bad_settings_are_rejected(changes, sentence):
 def test_a_guided_run_resumes_bit_for_bit(tmp_path):
     quiet = ExplorationConfig(low=0.0, high=0.0)
     whole = tiny(tmp_path / "whole", task="stack", guided=0.5, env_steps=640, worlds=4)
-    whole = replace(whole, warmup_steps=480, evaluate_every=0, exploration=quiet)
+    whole = replace(whole, warmup_steps=480, evaluate_every=0, evaluate_episodes=1)
+    whole = replace(whole, exploration=quiet)
     pureward.train(whole)
     rewards = weights(tmp_path / "whole")["learner/replay/reward"]
     assert rewards.max() > 0.4, "random actions do not lift a block"
