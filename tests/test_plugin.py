@@ -15,6 +15,7 @@ PLUGIN = Path(__file__).parent / "plugin"
 SMALL = shlex.split("""
     --worlds 4 --env-steps 160 --warmup-steps 40 --updates-per-step 1 --batch 16
     --replay.capacity 400 --replay.frame-stack 1 --reward.batch 4 --reward.memory 0
+    --reward.refreshed 3
     --log-every 40 --evaluate-every 80 --evaluate-episodes 2 --probe-every 80 --probe-frames 8
     --checkpoint-every 80 --snapshot-every 80 --device cpu
 """)
@@ -38,6 +39,7 @@ from pureward.distributed.training import train_all
 
 settings = {"reward.network.kind": "toy-network", "agent.rate": 0.05, "reward.batch": 4}
 settings |= {"replay.capacity": 400, "replay.frame_stack": 1, "reward.memory": 0}
+settings |= {"reward.refreshed": 3}
 config = pureward.preset(
     "toy-env", method="toy-method", demonstrations="demos.npz", out="runs/python", device="cpu",
     algorithm="toy-agent", prior="toy-prior:0.3", worlds=4, env_steps=80, warmup_steps=40,
