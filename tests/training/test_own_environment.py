@@ -16,6 +16,14 @@ from tiny import SMALL_REWARD, tiny
 NAME = "point_env:PointEnv"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _short_evaluations():
+    """Evaluations last for the horizon, also if every episode has ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pureward.envs.gymnasium_env.DEFAULT_HORIZON", 20)
+        yield
+
+
 @pytest.fixture(scope="module")
 def demonstrations(tmp_path_factory):
     """Episodes of a policy that goes to the middle."""
