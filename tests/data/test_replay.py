@@ -139,19 +139,22 @@ def check(replay: Replay, naive: Naive, generator: torch.Generator) -> None:
     newest = naive.rows - 1
     row = newest - (newest - row) % replay.layout.rows
     world = drawn.steps % replay.layout.worlds
-    found = set()
-    for i in range(len(drawn.state)):
-        key = row[i, 0].item(), world[i, 0].item()
+    keys = list(zip(row[:, 0].tolist(), world[:, 0].tolist(), strict=True))
+    state, action, mask = drawn.state.tolist(), drawn.action.tolist(), drawn.mask.tolist()
+    rewards, next_state = drawn.task_reward.tolist(), drawn.next_state.tolist()
+    discount, shown = drawn.discount.tolist(), names_of(frames.flatten(0, 1))
+    n_step = replay.config.n_step
+    for i, key in enumerate(keys):
         expected = allowed[key]
         length = len(expected["rewards"])
-        assert drawn.state[i].tolist() == [expected["state"]] * 2
-        assert drawn.action[i].item() == -expected["state"]
-        assert drawn.mask[i].tolist() == [j < length for j in range(replay.config.n_step)]
-        assert drawn.task_reward[i, :length].tolist() == expected["rewards"]
-        assert drawn.next_state[i].tolist() == [expected["next_state"]] * 2
-        assert drawn.discount[i].item() == pytest.approx(expected["discount"])
-        assert names_of(frames[i])[:length] == expected["frames"]
-        found.add(key)
+        assert state[i] == [expected["state"]] * 2
+        assert action[i] == [-expected["state"]]
+        assert mask[i] == [j < length for j in range(n_step)]
+        assert rewards[i][:length] == expected["rewards"]
+        assert next_state[i] == [expected["next_state"]] * 2
+        assert math.isclose(discount[i], expected["discount"], rel_tol=1e-6, abs_tol=1e-12)
+        assert shown[i * n_step :][:length] == expected["frames"]
+    found = set(keys)
     assert found == set(allowed)
 
 
