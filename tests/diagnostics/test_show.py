@@ -37,7 +37,8 @@ def test_a_function_of_the_user_as_policy(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     returns = {}
     for policy in ("zero", "mine:home"):
-        main(["show", "reach", "--out", str(tmp_path), "--steps", "60", "--policy", policy])
+        size = ["--worlds", "4", "--steps", "60"]
+        main(["show", "reach", "--out", str(tmp_path), *size, "--policy", policy])
         returns[policy] = float(capsys.readouterr().out.split("mean return ")[1].split()[0])
     assert returns["mine:home"] > returns["zero"] + 5
 
