@@ -94,11 +94,12 @@ def test_noise_is_uniform_and_depends_on_the_seed():
     assert (torch.corrcoef(flat) - torch.eye(6, device=DEVICE)).abs().max() < 0.08
 
 
-@pytest.mark.parametrize(("taps", "channels"), [(2, 6), (4, 9)])
-def test_map_and_gradients_equal_plain_ones(taps, channels, monkeypatch):
+@pytest.mark.parametrize(("taps", "channels", "blocks"), [(2, 6, 1), (4, 9, 2)])
+def test_map_and_gradients_equal_plain_ones(taps, channels, blocks, monkeypatch):
     monkeypatch.setattr(tiles, "TILES", {})
     monkeypatch.setattr(tiles, "DEFAULT", tiles.Tile(BLOCK, 4, 2, taps))
-    config = NetworkConfig(frame_channels=channels, height=32, width=32, stage_channels=(16, 32))
+    shape = {"frame_channels": channels, "height": 32, "width": 32}
+    config = NetworkConfig(**shape, stage_channels=(16, 32), stage_blocks=blocks)
     network = ResidualCNN(config).to(DEVICE, memory_format=torch.channels_last)
     frames = some_frames(2, channels)
     off = View.off()
