@@ -12,6 +12,7 @@ from PIL import Image
 from at_once import AtOnce
 from pureward.cli import main
 from pureward.diagnostics.strip import Panel, Strip
+from pureward.distributed import EXECUTORS
 from pureward.distributed.training import Training, wall_seconds
 from pureward.errors import InputError
 from pureward.paper.draw import DRAW
@@ -87,6 +88,7 @@ def test_failure_is_reported_and_the_rest_is_done(out, capsys, monkeypatch):
     figure = replace(SMALL_FIGURE, variants=(SMALL_FIGURE.variants[0], bad))
     monkeypatch.setitem(FIGURES, "small", figure)
     monkeypatch.setitem(STUDIES, "reach", STUDY)
+    monkeypatch.setitem(EXECUTORS, "local", lambda **_: AtOnce())  # processes: test_jobs.py
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", "small", "--seeds", "1", "--device", "cpu", "--out", str(out)])
     assert stopped.value.code == 1
