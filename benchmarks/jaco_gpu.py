@@ -24,6 +24,7 @@ import pureward.envs
 from pureward.envs.sim.engine import SAVED, save_state
 from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.simulated import TaskEnv
+from pureward.types import find_device
 from simulation_gpu import milliseconds, synchronize, versions
 
 TASK = "lift"
@@ -219,7 +220,7 @@ def kernels(worlds: int, device: str, toy: bool, top: int = 25) -> dict:
 
 
 def main(args: Args) -> None:
-    device = str(pureward.envs.find_device(args.device))
+    device = str(find_device(args.device))
     toy = device == "cpu"
     few, middle = args.worlds[0], args.worlds[len(args.worlds) // 2]
     results: dict[str, Any] = {"versions": versions() | {"commit": args.commit}}

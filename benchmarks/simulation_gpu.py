@@ -27,6 +27,7 @@ from pureward.envs.sim.engine import SAVED
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.simulated import TaskEnv
+from pureward.types import find_device
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 
@@ -186,7 +187,7 @@ def versions() -> dict:
 
 
 def main(args: Args) -> None:
-    device = pureward.envs.find_device(args.device)
+    device = find_device(args.device)
     toy = device.type == "cpu"
     results = {
         "versions": versions() | {"commit": args.commit},

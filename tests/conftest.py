@@ -61,5 +61,5 @@ def short_episodes():
     """Episodes of 20 steps and few frames an estimate: drawing and scoring take the longest."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASKS, "reach", replace(TASKS["reach"], horizon=20))
-        patch.setattr("pureward.training.prior._FRAMES", 64)
+        patch.setattr("pureward.online.prior._FRAMES", 64)
         yield

@@ -157,8 +157,7 @@ def test_half_of_the_unlabeled_is_from_the_memory():
     replay, memory = filled(4), FrameMemory(50, SHAPE, torch.device("cpu"))
     memory.add(frames_of(torch.full((3,), 99)), torch.Generator().manual_seed(0))
     opponent = adversary(memory=memory)
-    labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]
-    drawn = purl(replay, labels, adversary=opponent).unlabeled(16)[:, 0, 0, 0]
+    drawn = opponent.unlabeled(replay, 16, torch.Generator().manual_seed(0))[:, 0, 0, 0]
     assert len(drawn) == 16
     assert int((drawn == 99).sum()) == 8
 

@@ -11,7 +11,7 @@ ROOT = Path(pureward.__file__).parent
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
     {"errors", "gym", "interval", "progress"},
-    {"types", "registry", "settings"},
+    {"types", "registry", "settings", "pixels"},
     {"files", "capture"},
     {"envs.sim"},
     {"envs.tasks"},
@@ -22,6 +22,7 @@ ROWS = [
     {"purl"},
     {"runs"},
     {"diagnostics"},
+    {"online"},
     {"training"},
     {"distributed"},
     {"demo"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pureward.errors import InputError as InputError
     from pureward.errors import SimulationError as SimulationError
     from pureward.errors import TrainingError as TrainingError
+    from pureward.online.online_reward import OnlineReward as OnlineReward
     from pureward.rewards.config import RewardConfig as RewardConfig
     from pureward.rewards.discriminator import Discriminator as Discriminator
     from pureward.rewards.learned import LearnedReward as LearnedReward
@@ -59,6 +60,7 @@ _PUBLIC = {
     "InputError": "pureward.errors:InputError",
     "LearnedReward": "pureward.rewards.learned:LearnedReward",
     "NetworkConfig": "pureward.rewards.network:NetworkConfig",
+    "OnlineReward": "pureward.online.online_reward:OnlineReward",
     "RewardConfig": "pureward.rewards.config:RewardConfig",
     "RewardModel": "pureward.rewards.regression:RewardModel",
     "RunConfig": "pureward.runs.config:RunConfig",
@@ -93,6 +95,7 @@ __all__ = [
     "InputError",
     "LearnedReward",
     "NetworkConfig",
+    "OnlineReward",
     "RewardConfig",
     "RewardModel",
     "RunConfig",

@@ -13,12 +13,15 @@ method chooses among them (`rewards/methods.py`). All methods use this class, th
 too. Discriminator and policy sample their own minibatches, so one may have more updates.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from pureward.agents.agent import Agent, Batch
+from pureward.data.absorbing import Absorbing
 from pureward.data.frames import FrameBank
 from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
@@ -29,9 +32,38 @@ from pureward.rewards.discriminator import Discriminator
 _MEMORY_STRIDE = 8
 
 
+class AgentFrames(Protocol):
+    """Frames of the agent's arrival states: a `Replay`, or frames that were observed."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the frames are."""
+        ...
+
+    def __len__(self) -> int:
+        """Number of stored steps."""
+        ...
+
+    def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Sample indices of stored steps, int64 (batch,)."""
+        ...
+
+    def arrival_frames(self, steps: Tensor) -> Tensor:
+        """Return the frames of steps, uint8 (batch, channels, height, width)."""
+        ...
+
+    def episodes(self, steps: Tensor) -> Tensor:
+        """Return the episode of each step, as a number."""
+        ...
+
+    def episodes_begun(self) -> int:
+        """Number of episodes among the stored steps, unfinished ones too."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Adversary:
-    """The discriminator and its data apart from the replay."""
+    """The discriminator and its data apart from the agent's recent frames."""
 
     discriminator: Discriminator
     positives: FrameBank
@@ -40,8 +72,37 @@ class Adversary:
     """Known failures, if the risk takes them."""
     memory: FrameMemory | None = None
     """A sample of all the agent's frames, also of those that the replay has dropped."""
+    absorbing: Absorbing | None = None
+    """Shares of absorbing frames, if episodes of an imitation task may terminate."""
     batch: int = 256
     """Frames of each kind in an update."""
+
+    def update(self, agent: AgentFrames, generator: torch.Generator) -> dict[str, Tensor]:
+        """Update D on positives and unlabeled frames; return metrics, on the device."""
+        positive = self.positives.sample(self.batch, generator)
+        if self.absorbing is not None:
+            positive = self.absorbing.among_positives(positive, generator)
+        unlabeled = self.unlabeled(agent, self.batch, generator)
+        known = self.failures
+        failures = None if known is None else known.sample(self.batch, generator)
+        return self.discriminator.update(positive, unlabeled, failures)
+
+    def unlabeled(self, agent: AgentFrames, count: int, generator: torch.Generator) -> Tensor:
+        """Sample agent frames (count, channels, height, width); half from the memory, if any."""
+        old = 0 if self.memory is None else count // 2
+        frames = agent.arrival_frames(agent.sample_steps(count - old, generator))
+        if self.memory is not None:
+            frames = torch.cat([frames, self.memory.sample(old, generator)])
+        if self.absorbing is not None:
+            frames = self.absorbing.among_unlabeled(frames, generator)
+        return frames
+
+    def remember(self, agent: AgentFrames, steps: Tensor, generator: torch.Generator) -> None:
+        """Add one in eight of new steps (count,) to the memory, if there is one."""
+        if self.memory is not None:
+            shape = (max(1, len(steps) // _MEMORY_STRIDE),)
+            some = torch.randint(len(steps), shape, generator=generator, device=steps.device)
+            self.memory.add(agent.arrival_frames(steps[some]), generator)
 
 
 class Purl:
@@ -58,6 +119,7 @@ class Purl:
         adversary: Adversary | None = None,
         ceiling: float = float("inf"),
         threshold: float = 0.0,
+        absorbing_reward: Callable[[], Tensor] | None = None,
     ) -> None:
         """Store the parts.
 
@@ -70,6 +132,7 @@ class Purl:
             adversary: D and its positives; None if the method has no discriminator.
             ceiling: r_max, for the metric reward/saturated.
             threshold: the reward at D = ½, for the metric reward/open.
+            absorbing_reward: returns the reward of the absorbing state; None if there is none.
         """
         self.agent = agent
         self.replay = replay
@@ -77,35 +140,20 @@ class Purl:
         self.adversary = adversary
         self.ceiling = ceiling
         self.threshold = threshold
+        self._absorbing_reward = absorbing_reward
         self._batch = batch
         self._generator = generator
 
     def arrive(self) -> None:
         """Process the newest step of every world: labels and memory."""
         self.labels.arrive()
-        if self.adversary is not None and self.adversary.memory is not None:
-            newest, rng = self.replay.newest_steps(), self._generator
-            shape = (max(1, len(newest) // _MEMORY_STRIDE),)
-            some = torch.randint(len(newest), shape, generator=rng, device=newest.device)
-            self.adversary.memory.add(self.replay.arrival_frames(newest[some]), rng)
+        if self.adversary is not None:
+            self.adversary.remember(self.replay, self.replay.newest_steps(), self._generator)
 
     def discriminate(self) -> dict[str, Tensor]:
-        """Update D on positives and unlabeled frames; return metrics, on the device."""
+        """Update D on positives and the agent's frames; return metrics, on the device."""
         assert self.adversary is not None, "this method has no discriminator"
-        batch, rng = self.adversary.batch, self._generator
-        positive = self.adversary.positives.sample(batch, rng)
-        unlabeled = self.unlabeled(batch)
-        known = self.adversary.failures
-        failures = None if known is None else known.sample(batch, rng)
-        return self.adversary.discriminator.update(positive, unlabeled, failures)
-
-    def unlabeled(self, count: int) -> Tensor:
-        """Sample agent frames (count, channels, height, width); half from the memory, if any."""
-        adversary, rng = self.adversary, self._generator
-        if adversary is None or adversary.memory is None:
-            return self.replay.sample_frames(count, rng)
-        old = adversary.memory.sample(count // 2, rng)
-        return torch.cat([self.replay.sample_frames(count - count // 2, rng), old])
+        return self.adversary.update(self.replay, self._generator)
 
     def improve(self, updates: int) -> dict[str, Tensor]:
         """Compute rewards of replayed steps and update the policy on them.
@@ -121,6 +169,10 @@ class Purl:
         windows = self.replay.sample(updates * self._batch, self._generator)
         rewards = self.labels(windows)
         returns = windows.n_step_return(rewards)
+        if self._absorbing_reward is not None:
+            returns = returns + windows.absorbing_return(
+                self._absorbing_reward(), self.replay.config.discount
+            )
         metrics: dict[str, Tensor] = {}
         for part, reward in zip(windows.chunk(updates), returns.chunk(updates), strict=True):
             batch = Batch(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from pureward.errors import InputError
@@ -66,3 +67,22 @@ def checked_tensor(value: object, rule: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise InputError(f"{rule}, got {type(value).__name__}; wrap them in torch.as_tensor")
     return value
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """Return the torch device of a name; "auto" is CUDA if available, otherwise the CPU."""
+    name = str(name)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cpu":
+        return torch.device("cpu")
+    if name != "cuda" and not name.startswith("cuda:"):
+        raise InputError(f"unknown device {name!r}; choose from 'auto', 'cpu', 'cuda', 'cuda:N'")
+    index = name.removeprefix("cuda").removeprefix(":") or "0"
+    found = torch.cuda.device_count()
+    if not index.isdecimal() or int(index) >= found:
+        raise InputError(
+            f"device {name!r} needs a CUDA GPU of that number, and this machine has {found}; "
+            "use 'cpu' or 'auto'"
+        )
+    return torch.device("cuda", int(index))

@@ -8,8 +8,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker, to_frames
+from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker
 from pureward.errors import InputError, SimulationError
+from pureward.pixels import to_frames
 
 CPU = torch.device("cpu")
 

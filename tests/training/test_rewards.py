@@ -10,12 +10,12 @@ import torch
 
 from pureward.data.frames import FrameBank
 from pureward.data.replay.replay import Replay
+from pureward.online.supervision import Supervision
 from pureward.relabel import CachedLabels, FreshLabels
 from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.view import View
 from pureward.training.reward import LearnedRunReward
-from pureward.training.supervision import Supervision
 from tiny import SMALL_REWARD, tiny
 
 SHAPE = (3, 32, 32)
@@ -84,14 +84,14 @@ def test_only_gail_noreg_has_no_augmentation(method):
 def test_a_reward_model_has_the_settings_of_the_run_and_the_members_of_its_method():
     fit = replace(SMALL_REWARD.model, learning_rate=3e-4, epochs=2)
     for method, members in (("prl", 1), ("prl-ensemble", 5), ("nn-purl", 1)):
-        model = built(method, model=fit, view=View(crop=0.7))._model
+        model = built(method, model=fit, view=View(crop=0.7)).learner.model
         assert model is not None
         assert model.config == fit
         assert [n.config for n in model.networks] == [replace(SEEN, view=View(crop=0.7))] * members
 
 
 def test_ensemble_members_start_from_different_weights():
-    model = built("prl-ensemble")._model
+    model = built("prl-ensemble").learner.model
     assert model is not None
     heads = torch.stack([network.head.weight for network in model.networks])
     assert len(heads.unique(dim=0)) == 5

@@ -20,7 +20,7 @@ _MOST_SEEDS = 1_000
 
 def print_compile_note(device: str) -> None:
     """On CUDA, print that kernels may be compiled first."""
-    from pureward.envs import find_device
+    from pureward.types import find_device
 
     if find_device(device).type == "cuda":
         print("On a new machine the simulator's kernels are compiled first: up to a minute.")

@@ -36,6 +36,8 @@ class Episode:
     frames: Tensor | None = None
     """uint8 (T + 1, 3·cameras, height, width), or None if not drawn yet."""
     split: str = TRAIN
+    terminated: bool = False
+    """Whether the last state is terminal; otherwise time, or the recording, ended."""
     policy: str = ""
     """The policy that acted: a snapshot's name, "random", or "" if unknown."""
 

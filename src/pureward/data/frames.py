@@ -42,6 +42,12 @@ class FrameBank:
         self.rewards = torch.cat([episode.rewards for episode in episodes]).to(self.device)
         """Reward of each row, float32 (rows,)."""
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels of a stack, height and width."""
+        channels, height, width = self._frames.shape[1:]
+        return len(self._back) * channels, height, width
+
     def __len__(self) -> int:
         """Number of rows."""
         return len(self._arrivals)

@@ -98,14 +98,14 @@ def _space(value: Tensor) -> spaces.Box:
 
 def _buffer(episode: Episode) -> EpisodeBuffer:
     assert episode.actions is not None
-    steps = len(episode)
+    last = np.arange(1, len(episode) + 1) == len(episode)
     infos = {} if episode.success is None else {"success": episode.success.cpu().numpy()}
     # Minari's type hints ask for lists; it stores arrays unchanged.
     columns: dict[str, Any] = {
         "observations": {name: v.cpu().numpy() for name, v in _observations(episode).items()},
         "actions": episode.actions.cpu().numpy(),
         "rewards": episode.rewards.cpu().numpy(),
-        "terminations": np.zeros(steps, dtype=bool),
-        "truncations": np.arange(1, steps + 1) == steps,
+        "terminations": last & episode.terminated,
+        "truncations": last & (not episode.terminated),
     }
     return EpisodeBuffer(**columns, infos=infos)

@@ -14,7 +14,7 @@ from pureward.data.frames import FrameBank
 from pureward.diagnostics.history import Eta, read_eta, read_history
 from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
-from pureward.envs import find_device, make
+from pureward.envs import make
 from pureward.errors import InputError
 from pureward.files import write_json
 from pureward.picture import cameras, save_figure
@@ -23,6 +23,7 @@ from pureward.rewards.methods import METHODS
 from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.policy import load_policy
+from pureward.types import find_device
 
 _SHOWN = 2  # episodes in evidence.png
 

@@ -75,7 +75,7 @@ def local_executor(*, device: str, at_once: int = 0) -> LocalProcesses:
         raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
     import torch  # slow; the processes of jobs import this module
 
-    from pureward.envs import find_device
+    from pureward.types import find_device
 
     cores = len(os.sched_getaffinity(0))
     if find_device(device).type == "cpu":

@@ -2,6 +2,6 @@
 """Batches of environments: the protocol, the simulated tasks and their Gymnasium adapters."""
 
 from pureward.envs.batch import ENVIRONMENTS, BatchEnv
-from pureward.envs.making import find_device, make
+from pureward.envs.making import make
 
-__all__ = ["ENVIRONMENTS", "BatchEnv", "find_device", "make"]
+__all__ = ["ENVIRONMENTS", "BatchEnv", "make"]

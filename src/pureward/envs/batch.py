@@ -40,6 +40,8 @@ class BatchEnv(ABC):
     """Consecutive steps for which the task must be solved before `Step.success` is true."""
     stagger: bool = False
     """Whether the worlds' first episodes are cut short, so that they end at different times."""
+    terminates: bool = True
+    """Whether an episode may end before the horizon, in a terminal state."""
     resets: bool = True
     """Whether `step` resets the worlds whose episode ends."""
     elapsed: Tensor

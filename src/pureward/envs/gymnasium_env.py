@@ -12,18 +12,16 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 import torch
-import torch.nn.functional as F
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
 from pureward.envs.batch import BatchEnv
 from pureward.errors import InputError, SimulationError, check_seed
+from pureward.pixels import to_frames
 from pureward.types import Observation, Step
 
 GYM = "gym:"
-#: Side of the frames that networks see; others are resized.
-SIDE = 64
 #: Steps of an episode, where the environment sets no limit.
 DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
@@ -246,42 +244,3 @@ class GymnasiumEnv(BatchEnv):
             if key in info:
                 return torch.as_tensor(np.asarray(info[key], dtype=bool), device=self.device)
         return torch.zeros(self.worlds, dtype=torch.bool, device=self.device)
-
-
-def to_frames(images: np.ndarray, device: torch.device, side: int = SIDE) -> Tensor:
-    """Return images as uint8 RGB frames (batch, 3, side, side), resized with antialiasing.
-
-    Args:
-        images: (batch, height, width), with channels 1, 3 or 4 last or first; uint8, or floating
-            point in [0, 1].
-        device: where the frames go.
-        side: height and width of the frames.
-    """
-    if images.ndim == 3:
-        images = images[..., None]
-    if images.ndim != 4:
-        raise InputError(
-            f"frames must be (batch, height, width, channels), got shape {images.shape}; "
-            "check what the environment renders"
-        )
-    pixels = torch.as_tensor(np.ascontiguousarray(images), device=device)
-    if pixels.shape[-1] in (1, 3, 4):
-        pixels = pixels.permute(0, 3, 1, 2)
-    elif pixels.shape[1] not in (1, 3, 4):
-        raise InputError(
-            f"frames must have 1, 3 or 4 channels, got shape {images.shape}; "
-            "check what the environment renders"
-        )
-    pixels = pixels[:, :3].expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels[:, :3]
-    if pixels.is_floating_point():
-        pixels = 255.0 * pixels
-    elif pixels.dtype != torch.uint8:
-        raise InputError(
-            f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
-        )
-    if tuple(pixels.shape[2:]) != (side, side):
-        resized = F.interpolate(
-            pixels.float(), (side, side), mode="bilinear", align_corners=False, antialias=True
-        )
-        pixels = resized.round()
-    return pixels.clamp(0, 255).to(torch.uint8).contiguous()

@@ -12,6 +12,7 @@ from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.simulated import TaskEnv
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
+from pureward.types import find_device
 
 # Rejects a mistyped number before memory is allocated; the engines use 32-bit indices.
 _MAX_WORLDS = 2**20
@@ -94,22 +95,3 @@ def check_name(task: str, distractors: str | None = None, *, scripted: bool = Fa
     TASKS[task].variant(distractors)
     if scripted and TASKS[task].script is None:
         raise InputError(f"task {task!r} has no script; leave guided at 0")
-
-
-def find_device(name: str | torch.device) -> torch.device:
-    """Return the torch device of a name; "auto" is CUDA if available, otherwise the CPU."""
-    name = str(name)
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cpu":
-        return torch.device("cpu")
-    if name != "cuda" and not name.startswith("cuda:"):
-        raise InputError(f"unknown device {name!r}; choose from 'auto', 'cpu', 'cuda', 'cuda:N'")
-    index = name.removeprefix("cuda").removeprefix(":") or "0"
-    found = torch.cuda.device_count()
-    if not index.isdecimal() or int(index) >= found:
-        raise InputError(
-            f"device {name!r} needs a CUDA GPU of that number, and this machine has {found}; "
-            "use 'cpu' or 'auto'"
-        )
-    return torch.device("cuda", int(index))

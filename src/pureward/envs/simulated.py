@@ -34,6 +34,8 @@ class TaskEnv(BatchEnv):
     simulator's memory.
     """
 
+    terminates = False  # except worlds that diverge
+
     def __init__(
         self,
         task: Task,

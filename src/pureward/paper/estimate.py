@@ -9,12 +9,13 @@ from pathlib import Path
 from pureward.data.replay.layout import Layout, claimable_bytes, readable
 from pureward.diagnostics.history import read_history, trained_for
 from pureward.distributed.training import Training, wall_seconds
-from pureward.envs import find_device, make
+from pureward.envs import make
 from pureward.envs.tasks import TASKS
 from pureward.paper.plan import Plan
 from pureward.runs.config import RunConfig
 from pureward.runs.directory import RunDirectory, steps_made
 from pureward.runs.machine import machine_name
+from pureward.types import find_device
 
 
 def dry_run(plan: Plan, at_once: int, device: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pureward.diagnostics.evidence import ScoredEpisode, score_episode
 from pureward.diagnostics.strip import Panel, Strip
-from pureward.envs import find_device, make
+from pureward.envs import make
 from pureward.errors import InputError
 from pureward.paper.results import Episodes
 from pureward.picture import cameras
@@ -16,6 +16,7 @@ from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import load_policy
+from pureward.types import find_device
 
 _EPISODES = 16  # per seed; the strip shows one of all
 _SEED = 7

@@ -20,13 +20,13 @@ from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.replay.layout import readable
 from pureward.data.writing import write_episodes
-from pureward.envs import BatchEnv, find_device, make
+from pureward.envs import BatchEnv, make
 from pureward.envs.making import check_name
 from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.runs.card import describe, write_card
 from pureward.runs.policy import load_policy, snapshots
-from pureward.types import DRAWN_FROM, Observation, Policy
+from pureward.types import DRAWN_FROM, Observation, Policy, find_device
 
 # Failures are chosen from episodes of this many policies of the run and of random actions; each
 # acts for as many episodes as failures are wanted.
@@ -136,7 +136,7 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
             seen.append(_observed(env, step.final_obs))
             ended = step.terminated | step.truncated
             result = {"actions": action, "rewards": step.reward, "success": step.success}
-            results.append(result | {"ended": ended})
+            results.append(result | {"ended": ended, "terminated": step.terminated})
     finally:
         env.resets = True
     env.check()
@@ -154,6 +154,7 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
                 actions=after["actions"][world, :steps],
                 rewards=after["rewards"][world, :steps],
                 success=after["success"][world, :steps],
+                terminated=env.terminates and bool(after["terminated"][world, steps - 1]),
             )
         )
     return episodes

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import RollingStack
-from pureward.envs import BatchEnv, find_device, make
+from pureward.envs import BatchEnv, make
 from pureward.errors import InputError
 from pureward.interval import half_width
 from pureward.picture import first_camera, mosaic, video
 from pureward.runs.policy import load_policy
-from pureward.types import Observation, Policy
+from pureward.types import Observation, Policy, find_device
 
 # An episode is solved if the task stays solved for this many steps, or for `Task.hold` if larger.
 HOLD = 10

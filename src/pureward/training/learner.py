@@ -68,6 +68,7 @@ class Learner:
             adversary=self.reward.adversary,
             ceiling=self.reward.ceiling,
             threshold=self.reward.threshold,
+            absorbing_reward=self.reward.absorbing_reward,
         )
         self.updates = 0
         self._agent_meter = Meter(env.device, updates=config.updates_per_step)
@@ -93,6 +94,7 @@ class Learner:
     def add(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Add one step of every world to the replay, and score it if scores are cached."""
         self.replay.add(obs, action, step)
+        self.reward.arrive(step)
         changed = self.reward.step_tensors()
         if changed:
             self._run("arrive", self._arrive, changed.values())

@@ -1,31 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reward of a run: the networks of its method, and how they are built, fitted and saved."""
+"""The reward of a run: the task's own, or a learned one with the labels of the replay."""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from pureward.data.absorbing import Absorbing
 from pureward.data.frames import FrameBank
-from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
-from pureward.diagnostics.probe import Probes
 from pureward.envs import BatchEnv
+from pureward.errors import InputError
+from pureward.online.learner import RewardLearner
+from pureward.online.supervision import Supervision
 from pureward.purl import Adversary
 from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
-from pureward.rewards.discriminator import Discriminator
-from pureward.rewards.learned import LearnedReward, RewardSpec
-from pureward.rewards.methods import METHODS, choose
-from pureward.rewards.optimizer import trained_tensors
-from pureward.rewards.regression import FitReport, Pass, RewardModel
-from pureward.rewards.saved import save_reward
-from pureward.runs.checkpoint import flattened, under
+from pureward.rewards.learned import LearnedReward
+from pureward.rewards.methods import METHODS
+from pureward.rewards.regression import FitReport, Pass
 from pureward.runs.config import RunConfig
-from pureward.training.prior import RunPrior
-from pureward.training.supervision import Supervision, load_failures, load_supervision, subset
+from pureward.training.supervision import load_failures, load_supervision
+from pureward.types import Step
 
 
 class RunReward:
@@ -37,6 +34,7 @@ class RunReward:
         self.learned: LearnedReward | None = None
         self.ceiling = math.inf
         self.threshold = 0.0
+        self.absorbing_reward: Callable[[], Tensor] | None = None
 
     def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
         """Fit the reward model, if there is one; `progress` is called after each pass."""
@@ -56,6 +54,9 @@ class RunReward:
 
     def save(self, folder: Path) -> None:
         """Write a learned reward for `load_reward`."""
+
+    def arrive(self, step: Step) -> None:
+        """Count the episodes that a new step ends."""
 
     def trained(self) -> list[Tensor]:
         """Return the tensors that an update of the discriminator changes."""
@@ -80,10 +81,16 @@ class RunReward:
 
 
 class LearnedRunReward(RunReward):
-    """A discriminator, a reward model, or both, by the run's method."""
+    """A learned reward that scores the steps of the replay."""
 
     def __init__(
-        self, config: RunConfig, replay: Replay, data: Supervision, failures: FrameBank | None
+        self,
+        config: RunConfig,
+        replay: Replay,
+        data: Supervision,
+        failures: FrameBank | None,
+        *,
+        terminates: bool = False,
     ) -> None:
         """Build the networks.
 
@@ -92,128 +99,83 @@ class LearnedRunReward(RunReward):
             replay: the agent's steps.
             data: positives, and frames for probes.
             failures: known failures to train on, or None.
+            terminates: whether episodes may end before their time limit.
         """
         super().__init__()
-        self._config, self._replay, self._data = config, replay, data
-        method, device, settings = METHODS[config.method], replay.device, config.reward
-        assert method.reward != "truth"
-        assert replay.layout.frame_shape is not None, "a learned reward needs frames"
-        channels, height, width = replay.layout.frame_shape
-        shape = (config.replay.frame_stack * channels, height, width)
-        network = method.network(
-            replace(settings.network, frame_channels=shape[0], height=height, width=width)
-        )
-        settings = replace(settings, network=network)
-        choice = choose(
-            config.method,
-            risk=settings.risk,
+        settings, layout = config.reward, replay.layout
+        absorbing = None
+        if terminates and settings.absorbing:
+            if config.replay.discount == 1:
+                raise InputError(
+                    "absorbing states need replay.discount below 1, got 1; lower it, or turn them "
+                    "off with --reward.no-absorbing"
+                )
+            absorbing = Absorbing(
+                horizon=layout.horizon,
+                positive_share=data.absorbing_share(layout.horizon),
+                recent=layout.steps,
+                frame_shape=data.train.shape,
+                device=replay.device,
+                worlds=layout.worlds,
+            )
+        self.learner = RewardLearner(
+            settings,
+            data,
+            replay,
+            method=config.method,
             prior=config.prior or None,
-            failures=failures is not None,
+            failures=failures,
+            absorbing=absorbing,
+            warmup_steps=config.warmup_steps,
+            probe_frames=config.probe_frames,
+            seed=config.seed,
         )
-        self._model: RewardModel | None = None
-        if method.has_reward_model:
-            self._model = RewardModel(
-                settings, members=method.members, device=device, seed=config.seed
-            )
-        self._discriminator: Discriminator | None = None
-        self._prior: RunPrior | None = None
-        if choice is not None:
-            self._discriminator = Discriminator(
-                settings, risk=settings.risk or method.risk, device=device, seed=config.seed
-            )
-            self.adversary = Adversary(
-                discriminator=self._discriminator,
-                positives=data.train,
-                failures=failures,
-                memory=FrameMemory(settings.memory, shape, device) if settings.memory else None,
-                batch=settings.batch,
-            )
-            self._prior = RunPrior(
-                choice.prior, self.adversary, replay, data, warmup_steps=config.warmup_steps
-            )
-        spec = RewardSpec(
-            reward=method.reward,
-            network=network,
-            members=method.members if self._model else 0,
-            ceiling=settings.ceiling,
-            lowest=min(0.0, float(data.train.rewards.min())) if self._model else 0.0,
-        )
-        self.learned = LearnedReward(
-            spec,
-            discriminator=self._discriminator.network if self._discriminator else None,
-            members=self._model.networks if self._model else (),
-        )
-        if method.reward == "imitation":
+        self.learned, self.adversary = self.learner.learned, self.learner.adversary
+        if self.learner.absorbing is not None:
+            self.absorbing_reward = self.learner.absorbing_reward
+        if METHODS[config.method].reward == "imitation":
             self.ceiling, self.threshold = settings.ceiling, math.log(2)  # −log(1 − ½)
         if settings.labels == "fresh":
             self.labels = FreshLabels(self.learned, replay)
         else:
             self.labels = CachedLabels(self.learned, replay, refreshed=settings.refreshed)
-        self._generator = torch.Generator(device).manual_seed(config.seed)
-        most = config.probe_frames
-        sources = {name: bank[subset(bank, most)] for name, bank in data.sources().items()}
-        self._probes = Probes(sources, most=most)
-        self.update_prior(0.0)
 
     def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
         """Fit r_φ to the annotated frames."""
-        if self._model is None:
-            return None
-        bank = self._data.train
-        return self._model.fit(
-            bank.every(), bank.rewards, episodes=bank.episodes, progress=progress
-        )
+        return self.learner.fit(progress)
 
     def update_prior(self, progress: float) -> dict[str, float]:
         """Set η for the next updates at this share of the run; return metrics."""
-        return {} if self._prior is None else self._prior.update(progress, self._generator)
+        return self.learner.update_prior(progress)
 
     def probe(self, solved: Tensor | None = None) -> dict[str, float]:
         """Return P(success) and predictions on known kinds of frames and on the replay."""
-        assert self.learned is not None
-        count = self._config.probe_frames
-        recent = self._replay.sample_frames(count, self._generator) if len(self._replay) else None
-        return self._probes.measure(self.learned, recent, solved)
+        return self.learner.probe(solved)
 
     def save(self, folder: Path) -> None:
         """Write the reward for `load_reward`."""
-        assert self.learned is not None
-        save_reward(self.learned, folder)
+        self.learner.save(folder)
+
+    def arrive(self, step: Step) -> None:
+        """Count the episodes that a new step ends."""
+        if self.learner.absorbing is not None:
+            self.learner.absorbing.arrive(step.terminated, step.terminated | step.truncated)
 
     def trained(self) -> list[Tensor]:
         """Return D's weights and Adam's moments."""
-        return [] if self._discriminator is None else trained_tensors(self._discriminator.optimizer)
+        return self.learner.trained()
 
     def generators(self) -> list[torch.Generator]:
         """Return D's generator."""
-        return [] if self._discriminator is None else [self._discriminator.generator]
+        return self.learner.generators()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, moments, random states and the state of the prior."""
-        found = {f"trained.{i}": tensor for i, tensor in enumerate(self.trained())}
-        found |= {f"generator.{i}": rng.get_state() for i, rng in enumerate(self.generators())}
-        found |= {"probes": self._generator.get_state()} | self._member_tensors()
-        return found | flattened("prior", self._prior.state() if self._prior else {})
+        return self.learner.tensors()
 
-    @torch.no_grad()
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
-        """Load what `tensors` returned, in place, since captured graphs hold these tensors."""
-        for i, tensor in enumerate(self.trained()):
-            tensor.copy_(saved[f"trained.{i}"])
-        for i, rng in enumerate(self.generators()):
-            rng.set_state(saved[f"generator.{i}"].cpu())
-        self._generator.set_state(saved["probes"].cpu())
-        for name, tensor in self._member_tensors().items():
-            tensor.copy_(saved[name])
-        if self._prior is not None:
-            self._prior.load_state(under("prior", saved))
-
-    def _member_tensors(self) -> dict[str, Tensor]:
-        return {
-            f"member.{i}.{name}": tensor
-            for i, member in enumerate(self._model.networks if self._model else ())
-            for name, tensor in member.state_dict().items()
-        }
+        """Load what `tensors` returned, in place."""
+        self.learner.load_tensors(saved)
 
 
 def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
@@ -221,4 +183,5 @@ def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
     if METHODS[config.method].reward == "truth":
         return RunReward()
     data = load_supervision(config, env)
-    return LearnedRunReward(config, replay, data, load_failures(config, env))
+    failures = load_failures(config, env)
+    return LearnedRunReward(config, replay, data, failures, terminates=env.terminates)

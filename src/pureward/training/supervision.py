@@ -1,35 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and checks the demonstrations or annotated episodes of a run, and draws their frames."""
 
-from dataclasses import dataclass
 from pathlib import Path
-
-import torch
 
 from pureward.data.dataset import find_reader, read_dataset
 from pureward.data.draw import draw
-from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
+from pureward.data.episodes import FAILURE, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
 from pureward.errors import InputError
+from pureward.online.supervision import Supervision
 from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class Supervision:
-    """Frames of the dataset, on the device of the run."""
-
-    train: FrameBank
-    held_out: FrameBank | None
-    """Episodes like `train`, for probes only."""
-    failures: FrameBank | None
-    """Episodes without success, for probes only."""
-
-    def sources(self) -> dict[str, FrameBank]:
-        """Return the frames for probes, by name."""
-        named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
-        return {name: bank for name, bank in named.items() if bank is not None}
 
 
 def check_supervision(config: RunConfig) -> None:
@@ -53,19 +35,15 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
     """Return the frames of the dataset that the run's method learns from."""
     path = positives_path(config)
     episodes = _read(path, config, env)
-    banks = {
-        name: _bank([e for e in episodes if e.split == name], config, env)
-        for name in (TRAIN, HELD_OUT, FAILURE)
-    }
-    train = banks[TRAIN]
-    if train is None:
+    if not any(episode.split == TRAIN for episode in episodes):
         raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
-    if banks[HELD_OUT] is None:
+    data = Supervision.of(episodes, stack=config.replay.frame_stack, device=env.device)
+    if data.held_out is None:
         print(
             f"warning: no episode of {path} is held out (it has {len(episodes)}), so the probes "
             "cannot show how the reward generalises; collect more"
         )
-    return Supervision(train=train, held_out=banks[HELD_OUT], failures=banks[FAILURE])
+    return data
 
 
 def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
@@ -75,7 +53,7 @@ def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
     episodes = _read(Path(config.failures), config, env)
     # A dataset of failures alone needs no tags.
     tagged = [episode for episode in episodes if episode.split == FAILURE]
-    return _bank(tagged or episodes, config, env)
+    return FrameBank(tagged or episodes, stack=config.replay.frame_stack, device=env.device)
 
 
 def positives_path(config: RunConfig) -> Path:
@@ -110,15 +88,3 @@ def _all_equal(episodes: list[Episode]) -> bool:
     """Whether all frames are equal."""
     frames = [episode.frames for episode in episodes if episode.frames is not None]
     return all(bool((seen == frames[0][:1]).all()) for seen in frames)
-
-
-def _bank(episodes: list[Episode], config: RunConfig, env: BatchEnv) -> FrameBank | None:
-    if not episodes:
-        return None
-    return FrameBank(episodes, stack=config.replay.frame_stack, device=env.device)
-
-
-def subset(bank: FrameBank, most: int) -> torch.Tensor:
-    """Return at most `most` rows of a bank, drawn without replacement, the same at each call."""
-    order = torch.randperm(len(bank), generator=torch.Generator().manual_seed(0))
-    return order[:most].sort().values

@@ -118,8 +118,11 @@ def _episode(
     frames = stacked_frames(seen, keys) if keys else None
     rewards = _tensor(raw["rewards"]).float()
     actions = _tensor(raw["actions"]) if isinstance(raw["actions"], np.ndarray) else None
+    terminated = bool(np.asarray(raw["terminations"])[-1])
     if not ours:  # "state", "success" and "split" may have another meaning there
-        return Episode(rewards=rewards, actions=actions, frames=frames, split=split)
+        return Episode(
+            rewards=rewards, actions=actions, frames=frames, split=split, terminated=terminated
+        )
     tags = next(iter(storage.get_episode_metadata([index])))
     success = (raw["infos"] or {}).get("success")
     has_state = isinstance(space, spaces.Dict) and "state" in space.spaces  # else it is compact
@@ -131,6 +134,7 @@ def _episode(
         simulator={name: _tensor(seen[name]) for name in DRAWN_FROM if name in seen},
         frames=frames,
         split=str(tags.get("split", split)),
+        terminated=terminated,
         policy=str(tags.get("policy", "")),
     )
 

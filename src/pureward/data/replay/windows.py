@@ -40,6 +40,19 @@ class Windows:
         # Rewards of steps the window lacks may be NaN, so they are masked and not multiplied.
         return torch.where(self.mask, rewards * self.weight, 0.0).sum(dim=1)
 
+    def absorbing_return(self, reward: Tensor, discount: float) -> Tensor:
+        """Return the discounted sum of a constant reward after terminal states: (batch,).
+
+        It is γ^m · r / (1 − γ) for a window that ends in a terminal state, else 0.
+
+        Args:
+            reward: of the absorbing state, float32 (1,).
+            discount: γ, below 1.
+        """
+        last = torch.where(self.mask, self.weight, 1.0).amin(dim=1)  # γ^(m−1)
+        after = last * discount / (1.0 - discount)
+        return torch.where(self.discount == 0, after * reward, 0.0)
+
     def chunk(self, parts: int) -> list["Windows"]:
         """Split a batch into equal parts, for several updates of one sample."""
         shared = {"weight": self.weight}

@@ -1,33 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates η during a run, from scores of D; the task's own reward is never used."""
+"""Updates η while a reward learns, from scores of D; the task's own reward is never used."""
 
-import math
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
-from pureward.data.replay.replay import Replay
 from pureward.errors import InputError
+from pureward.online.supervision import Supervision, subset
 from pureward.progress import Progress
-from pureward.purl import Adversary
+from pureward.purl import Adversary, AgentFrames
 from pureward.rewards.priors import Evidence, Prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.training.supervision import Supervision, subset
 
 # Frames of each kind in an estimate.
 _FRAMES = 2048
 
 
-class RunPrior:
+class PriorUpdates:
     """Sets the η of a discriminator by a prior."""
 
     def __init__(
         self,
         prior: Prior,
         adversary: Adversary,
-        replay: Replay,
+        agent: AgentFrames,
         data: Supervision,
         *,
         warmup_steps: int,
@@ -37,15 +35,15 @@ class RunPrior:
         Args:
             prior: fixed, scheduled or estimated.
             adversary: D and its data.
-            replay: the agent's steps.
+            agent: the agent's frames.
             data: held-out episodes and failures for an estimate.
-            warmup_steps: steps in the replay before the first estimate.
+            warmup_steps: steps of the agent before the first estimate.
         """
         if "scores" in prior.wants:
             _check_enough(data.held_out, "held-out", "--held-out")
         if "failures" in prior.wants:
             _check_enough(data.failures, "failed", "--failures")
-        self._prior, self._adversary, self._replay, self._data = prior, adversary, replay, data
+        self._prior, self._adversary, self._agent, self._data = prior, adversary, agent, data
         self._warmup_steps = warmup_steps
         self._warned = False
 
@@ -67,10 +65,9 @@ class RunPrior:
         return {"prior": eta} | {f"prior/{name}": value for name, value in numbers.items()}
 
     def _enough_steps(self) -> bool:
-        """Whether the replay has enough steps and episodes for an estimate."""
-        steps, layout = len(self._replay), self._replay.layout
-        begun = layout.worlds * math.ceil(steps / layout.worlds / layout.horizon)
-        return steps >= self._warmup_steps and begun >= FEWEST_EPISODES
+        """Whether there are enough steps and episodes of the agent for an estimate."""
+        enough = len(self._agent) >= self._warmup_steps
+        return enough and self._agent.episodes_begun() >= FEWEST_EPISODES
 
     def state(self) -> dict[str, Tensor]:
         """Return D's η and the state of the prior, for a checkpoint."""
@@ -88,7 +85,7 @@ class RunPrior:
 
     def _evidence(self, progress: float, generator: torch.Generator) -> Evidence:
         unlabeled, unlabeled_episodes = self._agent_scores(generator)
-        positive, positive_episodes = self._scores(self._data.held_out)
+        positive, positive_episodes = self._scores(self._data.held_out, generator)
         known = self._data.failures if self._adversary.failures is not None else None
         failure, failure_episodes = self._scores(known)
         return Evidence(
@@ -105,21 +102,28 @@ class RunPrior:
         """D's logits of agent frames, mixed as in its updates, and their episodes."""
         memory = self._adversary.memory
         old = 0 if memory is None else _FRAMES // 2
-        steps = self._replay.sample_steps(_FRAMES - old, generator)
-        frames, episodes = [self._replay.arrival_frames(steps)], [self._replay.episodes(steps)]
+        steps = self._agent.sample_steps(_FRAMES - old, generator)
+        frames, episodes = [self._agent.arrival_frames(steps)], [self._agent.episodes(steps)]
         if memory is not None:
             frames.append(memory.sample(old, generator))
             # A sample of the whole run: each frame counts as its own episode.
-            episodes.append(-1 - torch.arange(old, device=self._replay.device))
-        logits = self._adversary.discriminator.logits(torch.cat(frames))
-        return logits, torch.cat(episodes)
+            episodes.append(-1 - torch.arange(old, device=self._agent.device))
+        seen = torch.cat(frames)
+        if self._adversary.absorbing is not None:
+            seen = self._adversary.absorbing.among_unlabeled(seen, generator)
+        return self._adversary.discriminator.logits(seen), torch.cat(episodes)
 
-    def _scores(self, bank: FrameBank | None) -> tuple[Tensor | None, Tensor | None]:
-        """D's logits of frames of a bank, and their episodes."""
+    def _scores(
+        self, bank: FrameBank | None, absorbing: torch.Generator | None = None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """D's logits of frames of a bank, and their episodes; positives with absorbing frames."""
         if bank is None:
             return None, None
-        rows = subset(bank, _FRAMES).to(self._replay.device)
-        return self._adversary.discriminator.logits(bank[rows]), bank.episodes[rows]
+        rows = subset(bank, _FRAMES).to(self._agent.device)
+        frames = bank[rows]
+        if absorbing is not None and self._adversary.absorbing is not None:
+            frames = self._adversary.absorbing.among_positives(frames, absorbing)
+        return self._adversary.discriminator.logits(frames), bank.episodes[rows]
 
 
 def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks of a learned reward, and how they are built, fitted, updated and saved."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pureward.data.absorbing import Absorbing
+from pureward.data.frames import FrameBank
+from pureward.data.replay.memory import FrameMemory
+from pureward.diagnostics.probe import Probes
+from pureward.online.prior import PriorUpdates
+from pureward.online.supervision import Supervision, subset
+from pureward.purl import Adversary, AgentFrames
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.discriminator import Discriminator
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.methods import METHODS, choose
+from pureward.rewards.optimizer import trained_tensors
+from pureward.rewards.regression import FitReport, Pass, RewardModel
+from pureward.rewards.saved import save_reward
+from pureward.runs.checkpoint import flattened, under
+
+
+class RewardLearner:
+    """A discriminator, a reward model, or both, by the method; `train` and `OnlineReward` use it.
+
+    Attributes:
+        learned: the reward function.
+        adversary: the discriminator with its data, or None.
+        absorbing: counts of absorbing steps, or None.
+    """
+
+    def __init__(
+        self,
+        settings: RewardConfig,
+        data: Supervision,
+        agent: AgentFrames,
+        *,
+        method: str,
+        prior: str | float | None = None,
+        failures: FrameBank | None = None,
+        absorbing: Absorbing | None = None,
+        warmup_steps: int = 0,
+        probe_frames: int = 512,
+        seed: int = 0,
+    ) -> None:
+        """Build the networks.
+
+        Args:
+            settings: of the reward; the frames' shape is taken from the data.
+            data: positives, and frames for probes.
+            agent: the agent's frames: D's unlabeled data.
+            method: a name in `METHODS`, not "truth".
+            prior: η, or how it is found; None for the method's own.
+            failures: known failures to train on, or None.
+            absorbing: absorbing steps, for D of an imitation method.
+            warmup_steps: steps of the agent before the first estimate of η.
+            probe_frames: frames per source and probe.
+            seed: of weights and probes.
+        """
+        row, device, self._agent = METHODS[method], agent.device, agent
+        self._data, self._probe_frames = data, probe_frames
+        shape = data.train.shape
+        network = row.network(
+            replace(settings.network, frame_channels=shape[0], height=shape[1], width=shape[2])
+        )
+        settings = replace(settings, network=network)
+        choice = choose(method, risk=settings.risk, prior=prior, failures=failures is not None)
+        self.model: RewardModel | None = None
+        if row.has_reward_model:
+            self.model = RewardModel(settings, members=row.members, device=device, seed=seed)
+        self.discriminator: Discriminator | None = None
+        self.adversary: Adversary | None = None
+        self.absorbing = absorbing if row.reward == "imitation" else None
+        self._prior: PriorUpdates | None = None
+        if choice is not None:
+            self.discriminator = Discriminator(
+                settings, risk=settings.risk or row.risk, device=device, seed=seed
+            )
+            self.adversary = Adversary(
+                discriminator=self.discriminator,
+                positives=data.train,
+                failures=failures,
+                memory=FrameMemory(settings.memory, shape, device) if settings.memory else None,
+                absorbing=self.absorbing,
+                batch=settings.batch,
+            )
+            self._prior = PriorUpdates(
+                choice.prior, self.adversary, agent, data, warmup_steps=warmup_steps
+            )
+        assert row.reward != "truth", "the task's own reward is not learned"
+        spec = RewardSpec(
+            reward=row.reward,
+            network=network,
+            members=row.members if self.model else 0,
+            ceiling=settings.ceiling,
+            lowest=min(0.0, float(data.train.rewards.min())) if self.model else 0.0,
+        )
+        self.learned = LearnedReward(
+            spec,
+            discriminator=self.discriminator.network if self.discriminator else None,
+            members=self.model.networks if self.model else (),
+        )
+        self._generator = torch.Generator(device).manual_seed(seed)
+        sources = {name: bank[subset(bank, probe_frames)] for name, bank in data.sources().items()}
+        self._probes = Probes(sources, most=probe_frames)
+        self.update_prior(0.0)
+
+    def fit(self, progress: Callable[[Pass], None] | None = None) -> FitReport | None:
+        """Fit the reward model, if there is one; `progress` is called after each pass."""
+        if self.model is None:
+            return None
+        bank = self._data.train
+        return self.model.fit(bank.every(), bank.rewards, episodes=bank.episodes, progress=progress)
+
+    def update_prior(self, progress: float) -> dict[str, float]:
+        """Set η for the next updates at this share of the run; return metrics."""
+        return {} if self._prior is None else self._prior.update(progress, self._generator)
+
+    def absorbing_reward(self) -> Tensor:
+        """Return the reward of the absorbing state, float32 (1,)."""
+        assert self.absorbing is not None, "this reward has no absorbing state"
+        return self.learned(self.absorbing.frame)
+
+    def probe(self, solved: Tensor | None = None) -> dict[str, float]:
+        """Return P(success) and predictions on known kinds of frames and on the agent's.
+
+        Args:
+            solved: frames at which the agent succeeded, uint8 (frames, channels, height, width).
+        """
+        recent = None
+        if len(self._agent):
+            steps = self._agent.sample_steps(self._probe_frames, self._generator)
+            recent = self._agent.arrival_frames(steps)
+        return self._probes.measure(self.learned, recent, solved)
+
+    def save(self, folder: Path) -> None:
+        """Write the reward for `load_reward`."""
+        save_reward(self.learned, folder)
+
+    def trained(self) -> list[Tensor]:
+        """Return D's weights and Adam's moments."""
+        return [] if self.discriminator is None else trained_tensors(self.discriminator.optimizer)
+
+    def generators(self) -> list[torch.Generator]:
+        """Return D's generator."""
+        return [] if self.discriminator is None else [self.discriminator.generator]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return weights, moments, random states and the state of the prior."""
+        found = {f"trained.{i}": tensor for i, tensor in enumerate(self.trained())}
+        found |= {f"generator.{i}": rng.get_state() for i, rng in enumerate(self.generators())}
+        found |= {"probes": self._generator.get_state()} | self._member_tensors()
+        found |= flattened("absorbing", self.absorbing.tensors() if self.absorbing else {})
+        return found | flattened("prior", self._prior.state() if self._prior else {})
+
+    @torch.no_grad()
+    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
+        """Load what `tensors` returned, in place, since captured graphs hold these tensors."""
+        for i, tensor in enumerate(self.trained()):
+            tensor.copy_(saved[f"trained.{i}"])
+        for i, rng in enumerate(self.generators()):
+            rng.set_state(saved[f"generator.{i}"].cpu())
+        self._generator.set_state(saved["probes"].cpu())
+        for name, tensor in self._member_tensors().items():
+            tensor.copy_(saved[name])
+        if self.absorbing is not None:
+            self.absorbing.load_tensors(under("absorbing", saved))
+        if self._prior is not None:
+            self._prior.load_state(under("prior", saved))
+
+    def _member_tensors(self) -> dict[str, Tensor]:
+        return {
+            f"member.{i}.{name}": tensor
+            for i, member in enumerate(self.model.networks if self.model else ())
+            for name, tensor in member.state_dict().items()
+        }

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's last frames, as a loop outside of this library observes them."""
+
+import torch
+from torch import Tensor
+
+from pureward.errors import InputError
+
+
+class ObservedFrames:
+    """A ring of frames with the episode of each; D's unlabeled data."""
+
+    def __init__(
+        self, capacity: int, frame_shape: tuple[int, int, int], device: torch.device
+    ) -> None:
+        """Allocate the memory.
+
+        Args:
+            capacity: frames stored.
+            frame_shape: channels (of all stacked frames), height and width.
+            device: the learner's.
+        """
+        self.device = device
+        self._frames = torch.zeros(capacity, *frame_shape, dtype=torch.uint8, device=device)
+        self._episode = torch.zeros(capacity, dtype=torch.int64, device=device)
+        self._current = torch.zeros(0, dtype=torch.int64, device=device)  # episode of each world
+        self._begun = 0
+        self.observed = 0
+        """Frames ever observed."""
+
+    def __len__(self) -> int:
+        """Frames stored now."""
+        return min(self.observed, len(self._frames))
+
+    def add(self, frames: Tensor, ended: Tensor) -> Tensor:
+        """Store the newest frame of every world.
+
+        Args:
+            frames: uint8 (worlds, channels, height, width), of arrival states.
+            ended: whether the frame is the last of its episode, bool (worlds,).
+
+        Returns:
+            The indices of the frames, int64 (worlds,).
+        """
+        worlds, capacity = len(frames), len(self._frames)
+        if worlds > capacity:
+            raise InputError(
+                f"capacity must hold a frame of every world, got {capacity} for {worlds}; raise it"
+            )
+        if worlds != len(self._current):
+            self._current = self._new_episodes(worlds)
+        steps = (self.observed + torch.arange(worlds, device=self.device)) % capacity
+        self._frames[steps] = frames
+        self._episode[steps] = self._current
+        self._current = torch.where(ended, self._new_episodes(worlds), self._current)
+        self.observed += worlds
+        return steps
+
+    def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Sample indices of stored frames, int64 (batch,), each with the same probability."""
+        shape = (batch,)
+        return torch.randint(len(self), shape, generator=generator, device=self.device)
+
+    def arrival_frames(self, steps: Tensor) -> Tensor:
+        """Return the frames of indices, uint8 (batch, channels, height, width)."""
+        return self._frames[steps]
+
+    def episodes(self, steps: Tensor) -> Tensor:
+        """Return the episode of each index, as a number."""
+        return self._episode[steps]
+
+    def episodes_begun(self) -> int:
+        """Number of episodes among the stored frames."""
+        return len(self._episode[: len(self)].unique())
+
+    def _new_episodes(self, worlds: int) -> Tensor:
+        self._begun += worlds
+        return torch.arange(self._begun - worlds, self._begun, device=self.device)

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reward that keeps learning while any RL library trains on it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pureward.data.absorbing import Absorbing
+from pureward.data.episodes import Episode, split_by_share
+from pureward.data.frames import FrameBank
+from pureward.diagnostics.verdict import Verdict, find_verdict
+from pureward.errors import InputError, TrainingError, check_seed
+from pureward.online.learner import RewardLearner
+from pureward.online.observed import ObservedFrames
+from pureward.online.supervision import Supervision
+from pureward.pixels import SIDE, to_frames
+from pureward.rewards.config import RewardConfig, RewardModelConfig
+from pureward.rewards.methods import METHODS
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.view import View
+from pureward.runs.checkpoint import flattened, under
+from pureward.types import find_device
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    #: A dataset's folder, episodes, or the frames of each episode (T + 1, height, width, 3).
+    Source = str | Path | Sequence[Episode] | Sequence["NDArray | Tensor"]
+    #: A dataset's folder, episodes, or pairs of frames (T + 1, …) and rewards (T,).
+    Annotated = (
+        str | Path | Sequence[Episode] | Sequence[tuple["NDArray | Tensor", "NDArray | Tensor"]]
+    )
+
+#: Settings for thousands of updates on a CPU; Table 3's are for millions on a GPU.
+SMALL = RewardConfig(
+    learning_rate=3e-4,
+    batch=64,
+    even=True,
+    memory=20_000,
+    network=NetworkConfig(
+        stage_channels=(8, 16, 32), stage_blocks=0, view=View(crop=1.0, shift=0.1, flip=False)
+    ),
+    model=RewardModelConfig(learning_rate=1e-3, batch_size=64, epochs=10),
+)
+#: η of a PU method unless given: estimated, from nearly none up.
+DEFAULT_PRIOR = "bbe:0.002:0.8"
+_FIRST_ESTIMATE = 1000  # frames of the agent before η is estimated
+
+
+class OnlineReward:
+    """D, r_φ and η of a method, learned from frames that are observed as they come.
+
+    `observe` the frames of arrival states, `learn` now and then, and call the object for rewards.
+    `train` builds the same networks, updates and estimates (`RewardLearner`).
+    """
+
+    def __init__(
+        self,
+        demonstrations: "Source | None" = None,
+        *,
+        annotations: "Annotated | None" = None,
+        failures: "Source | None" = None,
+        method: str = "nn-pugail",
+        prior: str | float | None = None,
+        config: RewardConfig = SMALL,
+        stack: int = 1,
+        horizon: int | None = None,
+        capacity: int = 20_000,
+        total: int | None = None,
+        held_out: float = 0.2,
+        device: str | torch.device = "auto",
+        seed: int = 0,
+    ) -> None:
+        """Read the data and build the networks.
+
+        Args:
+            demonstrations: for imitation: a dataset's folder, episodes, or the frames of each.
+            annotations: for `prl`, `pnrl`, `purl` and `nn-purl`: the same, with rewards.
+            failures: known failures, for the risk `nnpnu`.
+            method: a name in `pureward.METHODS`.
+            prior: η, or how it is found; None estimates it for imitation ("bbe:0.002:0.8") and
+                is 0.5 for gated rewards.
+            config: settings of the reward; the default is for thousands of updates on a CPU.
+            stack: images that a frame consists of, as channels, oldest first. Data is stacked
+                here; `observe` and calls take frames that are stacked already.
+            horizon: the environment's time limit, if episodes may terminate before it. Then a
+                terminal state is followed by an absorbing one, and `terminal_reward` is to be
+                added to the reward of a step that terminates. Demonstrations given as arrays
+                terminate if they are shorter.
+            capacity: number of the agent's frames that are kept.
+            total: frames that will be observed, for a prior that changes over the run.
+            held_out: share of the episodes held out for estimates and probes, if the data has no
+                splits of its own.
+            device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
+            seed: of weights and sampling.
+        """
+        row = METHODS[method]
+        if row.reward == "truth":
+            raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
+        given = {"demonstrations": demonstrations, "annotations": annotations}
+        for name, source in given.items():
+            if (source is not None) != (row.positives == name):
+                verb = "takes no" if source is not None else "needs"
+                raise InputError(f"{method} {verb} {name}; give {row.positives} alone")
+        check_seed(seed)
+        self.method, self.device = method, find_device(device)
+        self._stack, self._total, self._horizon = stack, total, horizon
+        positives = demonstrations if annotations is None else annotations
+        episodes = _episodes(positives, held_out, horizon=horizon)
+        data = Supervision.of(episodes, stack=stack, device=self.device)
+        self._shape = data.train.shape
+        self.frames = ObservedFrames(capacity, self._shape, self.device)
+        absorbing = None
+        if horizon is not None and config.absorbing:
+            absorbing = Absorbing(
+                horizon=horizon,
+                positive_share=data.absorbing_share(horizon),
+                recent=capacity,
+                frame_shape=self._shape,
+                device=self.device,
+            )
+        known = None
+        if failures is not None:
+            size = self._shape[1:]
+            known = FrameBank(_episodes(failures, 0.0, size=size), stack=stack, device=self.device)
+        if prior is None and row.has_discriminator and row.prior is None:
+            prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
+        self.learner = RewardLearner(
+            replace(config, memory=min(config.memory, 5 * capacity)),
+            data,
+            self.frames,
+            method=method,
+            prior=prior,
+            failures=known,
+            absorbing=absorbing,
+            warmup_steps=_FIRST_ESTIMATE,
+            seed=seed,
+        )
+        self._generator = torch.Generator(self.device).manual_seed(seed)
+        self._rows: list[dict[str, Any]] = []
+        self._paid = torch.zeros(2, dtype=torch.float64, device=self.device)  # sum, count
+        self._fitted = self.learner.model is None
+        self.updates = 0
+        """Updates of D so far."""
+
+    def observe(
+        self,
+        frames: "NDArray | Tensor",
+        ended: "NDArray | Tensor | Sequence[bool] | bool",
+        terminated: "NDArray | Tensor | Sequence[bool] | bool | None" = None,
+    ) -> None:
+        """Add the agent's newest frames, one per world, to the unlabeled data.
+
+        Args:
+            frames: of arrival states, (worlds, height, width, channels) or channels first; the
+                last frame of an episode is the one before the reset.
+            ended: whether the frame is the last of its episode, (worlds,).
+            terminated: whether that is because the state is terminal; needed with `horizon`.
+        """
+        seen = self._seen(frames)
+        over = self._flags(ended, len(seen), "ended")
+        steps = self.frames.add(seen, over)
+        absorbing = self.learner.absorbing
+        if absorbing is not None:
+            if terminated is None:
+                raise InputError(
+                    "with a horizon, `observe` needs `terminated`, got None; pass the "
+                    "environment's flags, or leave out horizon"
+                )
+            absorbing.arrive(self._flags(terminated, len(seen), "terminated"), over)
+        if self.learner.adversary is not None:
+            self.learner.adversary.remember(self.frames, steps, self._generator)
+
+    def learn(self, updates: int = 20) -> dict[str, float]:
+        """Update D and η; the first call fits the reward model, if the method has one.
+
+        Args:
+            updates: of D, on a minibatch each.
+
+        Returns:
+            Means of the metrics; {} before there are enough observed frames for a minibatch.
+        """
+        self._fit()
+        adversary = self.learner.adversary
+        if adversary is None or updates < 1 or len(self.frames) < adversary.batch:
+            return {}
+        progress = 0.0 if not self._total else min(1.0, self.frames.observed / self._total)
+        metrics = self.learner.update_prior(progress)
+        rows = [adversary.update(self.frames, self._generator) for _ in range(updates)]
+        names = list(rows[0])
+        means = torch.stack([torch.stack([row[n].float() for n in names]) for row in rows]).mean(0)
+        metrics |= dict(zip(names, means.tolist(), strict=True))
+        if not all(np.isfinite(list(metrics.values()))):
+            raise TrainingError("a metric of D is not finite; lower config.learning_rate")
+        self.updates += updates
+        paid, count = self._paid.tolist()
+        self._paid.zero_()
+        self._write("train", metrics | ({"reward/mean": paid / count} if count else {}))
+        return metrics
+
+    @torch.no_grad()
+    def __call__(self, frames: "NDArray | Tensor") -> Tensor:
+        """Return the rewards of frames, float32 (batch,), on the device.
+
+        Args:
+            frames: (batch, height, width, channels) or channels first, of any size.
+        """
+        self._fit()
+        rewards = self.learner.learned(self._seen(frames))
+        self._paid += torch.stack([rewards.double().sum(), rewards.new_tensor(len(rewards))])
+        return rewards
+
+    def terminal_reward(self, discount: float) -> float:
+        """Return what a step that terminates is paid for the absorbing state after it.
+
+        It is γ r / (1 − γ) with the reward r of the absorbing state. Add it to the reward of the
+        terminal step, and the RL library needs no absorbing states of its own.
+
+        Args:
+            discount: γ of the RL library, below 1.
+        """
+        if not 0 <= discount < 1:
+            raise InputError(f"discount must lie in [0, 1), got {discount}; try 0.99")
+        if self.learner.absorbing is None:
+            return 0.0
+        return discount / (1.0 - discount) * float(self.learner.absorbing_reward())
+
+    def probe(self) -> dict[str, float]:
+        """Measure D and r_φ on trained, held-out and failed episodes and on the agent's frames."""
+        self._fit()
+        values = self.learner.probe()
+        self._write("probe", values)
+        return values
+
+    def verdict(self) -> Verdict:
+        """Probe the reward and say in words whether it is healthy."""
+        self.probe()
+        return find_verdict(self._rows, self.method)
+
+    def save(self, path: str | Path) -> None:
+        """Write the reward as it is now, for `load_reward`."""
+        self._fit()
+        self.learner.save(Path(path))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return networks, optimizer, η and random states; observed frames are not in it."""
+        return {
+            **flattened("learner", self.learner.tensors()),
+            "generator": self._generator.get_state(),
+            "updates": torch.tensor(self.updates),
+            "fitted": torch.tensor(self._fitted),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
+        """Continue from a `state_dict` of a reward with the same data and settings."""
+        self.learner.load_tensors(under("learner", saved))
+        self._generator.set_state(saved["generator"].cpu())
+        self.updates, self._fitted = int(saved["updates"]), bool(saved["fitted"])
+
+    def _fit(self) -> None:
+        if not self._fitted:
+            self.learner.fit()
+            self._fitted = True
+
+    def _write(self, kind: str, values: dict[str, float]) -> None:
+        self._rows.append({"kind": kind, "step": self.frames.observed, **values})
+
+    def _seen(self, frames: "NDArray | Tensor") -> Tensor:
+        seen = to_frames(frames, self.device, self._shape[1:])
+        if seen.shape[1] != self._shape[0]:
+            raise InputError(
+                f"frames must have {self._shape[0]} channels like the data, {self._stack} stacked "
+                f"images, got {seen.shape[1]}; stack them alike"
+            )
+        return seen
+
+    def _flags(self, values: Any, worlds: int, name: str) -> Tensor:
+        flags = torch.as_tensor(values, device=self.device).bool().reshape(-1)
+        if len(flags) != worlds:
+            raise InputError(f"{name} must have one flag per frame, {worlds}, got {len(flags)}")
+        return flags
+
+
+def _episodes(
+    source: Any,
+    held_out: float,
+    *,
+    size: tuple[int, int] = (SIDE, SIDE),
+    horizon: int | None = None,
+) -> list[Episode]:
+    """The episodes of a source; images in memory are resized, shorter ones than a horizon end."""
+    if isinstance(source, str | Path):
+        from pureward.data.dataset import read_dataset
+
+        dataset = read_dataset(Path(source), held_out=held_out)
+        if any(episode.frames is None for episode in dataset.episodes):
+            raise InputError(f"{source} must store frames; collect it with `--frames`")
+        return list(dataset.episodes)
+    items = list(source)
+    if not items:
+        raise InputError("data must have at least one episode, got none; add some")
+    if all(isinstance(item, Episode) for item in items):
+        return items
+    episodes = []
+    for item, split in zip(items, split_by_share(len(items), held_out), strict=True):
+        images, rewards = item if isinstance(item, tuple) else (item, None)
+        frames = to_frames(images, "cpu", size)
+        if rewards is None:
+            rewards = torch.zeros(len(frames) - 1)
+        rewards = torch.as_tensor(np.asarray(rewards), dtype=torch.float32)
+        ends = horizon is not None and len(rewards) < horizon
+        episodes.append(Episode(frames=frames, rewards=rewards, split=split, terminated=ends))
+    return episodes

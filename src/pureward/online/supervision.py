@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data that a reward learns from: demonstrations or annotated episodes, by their use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
+from pureward.data.frames import FrameBank
+from pureward.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """Frames of a dataset, on the device of the learner."""
+
+    train: FrameBank
+    held_out: FrameBank | None
+    """Episodes like `train`, for probes only."""
+    failures: FrameBank | None
+    """Episodes without success, for probes only."""
+    ends: tuple[int, ...] = ()
+    """Lengths of the training episodes that end in a terminal state."""
+
+    @classmethod
+    def of(
+        cls, episodes: Sequence[Episode], *, stack: int = 1, device: torch.device | str = "cpu"
+    ) -> "Supervision":
+        """Sort episodes with frames by their splits.
+
+        Args:
+            episodes: at least one of them for training.
+            stack: number of frames in a stack.
+            device: the learner's.
+        """
+        banks: dict[str, FrameBank | None] = {}
+        for split in (TRAIN, HELD_OUT, FAILURE):
+            own = [episode for episode in episodes if episode.split == split]
+            banks[split] = FrameBank(own, stack=stack, device=device) if own else None
+        train = banks[TRAIN]
+        if train is None:
+            raise InputError("a reward needs at least one episode to train on, got none; add some")
+        ends = [len(e) for e in episodes if e.split == TRAIN and e.terminated]
+        return cls(train=train, held_out=banks[HELD_OUT], failures=banks[FAILURE], ends=tuple(ends))
+
+    def sources(self) -> dict[str, FrameBank]:
+        """Return the frames for probes, by name."""
+        named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
+        return {name: bank for name, bank in named.items() if bank is not None}
+
+    def absorbing_share(self, horizon: int) -> float:
+        """Return the share of absorbing steps if terminated episodes continue to the horizon."""
+        left = sum(max(0, horizon - length) for length in self.ends)
+        return left / (left + len(self.train))
+
+
+def subset(bank: FrameBank, most: int) -> torch.Tensor:
+    """Return at most `most` rows of a bank, drawn without replacement, the same at each call."""
+    order = torch.randperm(len(bank), generator=torch.Generator().manual_seed(0))
+    return order[:most].sort().values

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of any usual layout as the frames that rewards see."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pureward.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Height and width of frames, unless the data has its own.
+SIDE = 64
+_MOST_CHANNELS = 48  # more than 16 images in a stack are a mistake in the shape
+
+
+def to_frames(
+    images: "NDArray | Tensor",
+    device: torch.device | str = "cpu",
+    size: tuple[int, int] = (SIDE, SIDE),
+) -> Tensor:
+    """Return images as uint8 frames (batch, channels, height, width), resized with antialiasing.
+
+    Args:
+        images: (batch, height, width), or with channels last or first: 1 (grey), 3, 4 (alpha is
+            dropped) or a multiple of 3 (several images); (batch, images, …) is a stack of images,
+            oldest first. uint8, or floating point in [0, 1].
+        device: where the frames go.
+        size: height and width of the frames.
+    """
+    if isinstance(images, Tensor):
+        pixels = images.detach().to(device)
+    else:
+        pixels = torch.as_tensor(np.ascontiguousarray(images), device=device)
+    if pixels.dim() == 3:
+        pixels = pixels[..., None]
+    if pixels.dim() == 5:
+        frames = [to_frames(image, device, size) for image in pixels.unbind(1)]
+        return torch.cat(frames, dim=1)
+    if pixels.dim() != 4 or 0 in pixels.shape:
+        raise InputError(
+            f"frames must be (batch, height, width, channels), got shape {tuple(images.shape)}; "
+            "pass a batch of images"
+        )
+    if _are_channels(pixels.shape[-1]):
+        pixels = pixels.permute(0, 3, 1, 2)
+    elif not _are_channels(pixels.shape[1]):
+        raise InputError(
+            f"frames must have 1, 3, 4 or a multiple of 3 channels, got shape "
+            f"{tuple(images.shape)}; pass grey or colour images"
+        )
+    channels = pixels.shape[1]
+    pixels = pixels.expand(-1, 3, -1, -1) if channels == 1 else pixels
+    pixels = pixels[:, :3] if channels == 4 else pixels
+    if pixels.is_floating_point():
+        pixels = 255.0 * pixels
+    elif pixels.dtype != torch.uint8:
+        raise InputError(
+            f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
+        )
+    if tuple(pixels.shape[2:]) != size:
+        pixels = F.interpolate(
+            pixels.float(), size, mode="bilinear", align_corners=False, antialias=True
+        )
+    if pixels.is_floating_point():
+        pixels = pixels.round().clamp(0, 255).to(torch.uint8)
+    return pixels.contiguous()
+
+
+def _are_channels(count: int) -> bool:
+    return count in (1, 4) or (count % 3 == 0 and 0 < count <= _MOST_CHANNELS)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reward that learns from observed frames: bright squares are successes, dark ones are not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pureward import OnlineReward, load_reward
+from pureward.errors import InputError
+from pureward.online.online_reward import SMALL
+
+CONFIG = replace(SMALL, learning_rate=3e-3, batch=16, memory=0)
+
+
+def square(place: int, count: int = 1, *, seed: int = 0) -> np.ndarray:
+    """Images with a square at a place, uint8 (count, 64, 64, 3), with noise."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 40, (count, 64, 64, 3))
+    images[:, 20:40, place : place + 20] += 180
+    return images.astype(np.uint8)
+
+
+def demonstrations(count: int = 20) -> list[np.ndarray]:
+    return [square(40, 6, seed=k) for k in range(count)]
+
+
+def observed(reward: OnlineReward, place: int, steps: int, *, seed: int = 100, length: int = 5):
+    for t in range(steps):
+        over = (t + 1) % length == 0
+        reward.observe(square(place, 4, seed=seed + t), [over] * 4)
+
+
+def test_it_learns_to_pay_for_successes_alone():
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    assert reward.learn() == {}, "nothing was observed yet"
+    observed(reward, 4, 20)
+    observed(reward, 40, 10, seed=500)  # a third of the agent's frames are successes
+    for _ in range(8):
+        metrics = reward.learn(10)
+    assert reward.updates == 80
+    assert metrics["prior"] == pytest.approx(0.3)
+    good, bad = reward(square(40, 8, seed=7)), reward(square(4, 8, seed=8))
+    assert good.dtype == torch.float32
+    assert good.shape == (8,)
+    assert float(good.mean()) > float(bad.mean()) + 0.3
+    verdict = reward.verdict()
+    assert verdict.name == "healthy", verdict
+    assert verdict.numbers["mean/held_out"] > verdict.numbers["mean/replay"] + 0.3
+
+
+def test_layouts_of_frames_are_the_same_reward():
+    reward = OnlineReward(demonstrations(10), method="gail", config=CONFIG, device="cpu")
+    images = square(30, 3)
+    expected = reward(images)
+    assert torch.equal(reward(torch.from_numpy(images)), expected)
+    assert torch.equal(reward(images.transpose(0, 3, 1, 2)), expected)
+    assert torch.equal(reward((images / 255.0).astype(np.float32)), expected)
+    larger = images.repeat(2, axis=1).repeat(2, axis=2)
+    torch.testing.assert_close(reward(larger), expected, atol=0.02, rtol=0)
+
+
+def test_a_gated_reward_is_fitted_once_and_pays_annotated_rewards():
+    annotated = [
+        (square(place, 9, seed=place), np.full(8, place / 40)) for place in range(0, 41, 2)
+    ]
+    reward = OnlineReward(
+        annotations=annotated, method="nn-purl", config=CONFIG, device="cpu", prior=0.5
+    )
+    observed(reward, 20, 20)
+    reward.learn(30)
+    assert float(reward.learner.learned.predicted(reward._seen(square(40, 4))).mean()) > 0.6
+    assert float(reward.learner.learned.predicted(reward._seen(square(0, 4))).mean()) < 0.4
+
+
+def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
+    first = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    observed(first, 4, 10)
+    first.learn(5)
+    images = square(25, 3)
+    first.save(tmp_path / "reward")
+    loaded = load_reward(tmp_path / "reward", device="cpu")
+    assert torch.equal(loaded(first._seen(images)), first(images))
+    second = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, seed=9)
+    second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
+    assert torch.equal(second(images), first(images))
+    for reward in (first, second):
+        reward.frames.__init__(500, (3, 64, 64), torch.device("cpu"))
+        observed(reward, 10, 8)
+        reward.learn(3)
+    assert torch.equal(second(images), first(images))
+
+
+def test_eta_is_estimated_from_the_observed_frames():
+    reward = OnlineReward(
+        demonstrations(40), config=replace(CONFIG, batch=32), device="cpu", held_out=0.5
+    )
+    rng = np.random.default_rng(0)
+    for t in range(150):
+        places = [40 if rng.random() < 0.5 else 4 for _ in range(8)]
+        frames = np.concatenate([square(p, seed=1000 * t + k) for k, p in enumerate(places)])
+        reward.observe(frames, [True] * 8)
+        if t > 20 and t % 2 == 0:
+            metrics = reward.learn(4)
+    assert 0.3 < metrics["prior"] < 0.7, metrics
+
+
+def test_a_terminal_step_is_paid_for_the_absorbing_state():
+    """Demonstrations end at step 5 of 20 and the agent never: ending is worth more than living."""
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", method="gail", horizon=20)
+    for t in range(30):
+        reward.observe(square(40, 4, seed=100 + t), [t % 20 == 19] * 4, [False] * 4)
+    for _ in range(8):
+        reward.learn(10)
+    absorbed = float(reward.learner.absorbing_reward())
+    assert absorbed > float(reward(square(40, 16, seed=3)).mean())
+    assert reward.terminal_reward(0.9) == pytest.approx(9 * absorbed)
+    plain = OnlineReward(demonstrations(), config=CONFIG, device="cpu", method="gail")
+    assert plain.terminal_reward(0.9) == 0.0
+
+
+def test_frames_of_the_memory_are_unlabeled_too():
+    reward = OnlineReward(
+        demonstrations(), config=replace(CONFIG, memory=50), device="cpu", prior=0.3, capacity=16
+    )
+    observed(reward, 4, 40)
+    memory = reward.learner.adversary.memory
+    assert int(memory.tensors()["offered"]) == 40
+    assert len(reward.frames) == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": "truth"}, "learned"),
+        ({"method": "nn-purl"}, "takes no demonstrations"),
+        ({"demonstrations": None}, "needs demonstrations"),
+        ({"demonstrations": []}, "at least one episode"),
+        ({"demonstrations": [np.zeros((3, 64, 64, 7), np.uint8)]}, "channels"),
+        ({"demonstrations": [np.zeros((3, 64, 64, 3), np.int64)]}, "uint8"),
+        ({"prior": "bbe", "demonstrations": demonstrations(2)}, "held-out"),
+        ({"prior": 1.5}, "1.5"),
+    ],
+)
+def test_bad_input_is_one_sentence(changes, words):
+    given = {"demonstrations": demonstrations(), "config": CONFIG, "device": "cpu"} | changes
+    with pytest.raises(InputError, match=words):
+        OnlineReward(given.pop("demonstrations"), **given)
+
+
+def test_frames_and_flags_must_fit():
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, horizon=9)
+    with pytest.raises(InputError, match="6"):
+        reward(np.zeros((2, 64, 64, 6), np.uint8))
+    with pytest.raises(InputError, match="one flag per frame"):
+        reward.observe(square(4, 3), [True] * 2)
+    with pytest.raises(InputError, match="terminated"):
+        reward.observe(square(4, 3), [True] * 3)
+    with pytest.raises(InputError, match="discount"):
+        reward.terminal_reward(1.0)
