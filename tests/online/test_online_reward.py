@@ -159,3 +159,21 @@ def test_frames_and_flags_must_fit():
         reward.observe(square(4, 3), [True] * 3)
     with pytest.raises(InputError, match="discount"):
         reward.terminal_reward(1.0)
+
+
+def test_worlds_that_were_only_reset_are_left_out():
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, horizon=9)
+    first, second = square(4, 2, seed=1), square(30, 2, seed=2)
+    reward.observe(first, [True, False], [True, False])
+    reward.observe(second, [False, False], [False, False], stepped=[False, True])
+    reward.observe(second, [False, False], [False, False], stepped=[False, False])
+    reward.observe(second, [False, False], [False, False])
+    assert reward.frames.observed == len(reward.frames) == 5
+    assert torch.equal(reward.frames._frames[2], reward._seen(second)[1])
+    episodes = reward.frames.episodes(torch.arange(5)).tolist()
+    assert episodes[1] == episodes[2] == episodes[4]
+    assert len(set(episodes)) == reward.frames.episodes_begun() == 3
+    absorbing = reward.learner.absorbing
+    assert absorbing._age.tolist() == [1, 3]
+    # Terminated at step 1 of 9: eight absorbing steps beside five others.
+    assert float(absorbing.agent_share) == pytest.approx(8 / 13, rel=1e-3)

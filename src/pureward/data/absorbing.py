@@ -45,16 +45,16 @@ class Absorbing:
         self._counts = torch.zeros(2, dtype=torch.float64, device=device)  # absorbing, others
 
     @torch.no_grad()
-    def arrive(self, terminated: Tensor, ended: Tensor) -> None:
-        """Count one step of every world; arguments are bool (worlds,)."""
+    def arrive(self, terminated: Tensor, ended: Tensor, stepped: Tensor | None = None) -> None:
+        """Count one step of every world, or of those that `stepped`; all are bool (worlds,)."""
         if len(self._age) != len(ended):
             self._age = torch.zeros(len(ended), dtype=torch.int64, device=self._age.device)
-        self._age.add_(1)
+        self._age.add_(1 if stepped is None else stepped)
         left = (self._horizon - self._age).clamp(min=0) * terminated
         self._age.mul_(~ended)
         self._counts.mul_(1.0 - min(1.0, len(ended) / self._recent))
         self._counts[0] += left.sum()
-        self._counts[1] += len(ended)
+        self._counts[1] += len(ended) if stepped is None else stepped.sum()
 
     @property
     def agent_share(self) -> Tensor:

@@ -32,15 +32,16 @@ class ObservedFrames:
         """Frames stored now."""
         return min(self.observed, len(self._frames))
 
-    def add(self, frames: Tensor, ended: Tensor) -> Tensor:
+    def add(self, frames: Tensor, ended: Tensor, stepped: Tensor | None = None) -> Tensor:
         """Store the newest frame of every world.
 
         Args:
             frames: uint8 (worlds, channels, height, width), of arrival states.
             ended: whether the frame is the last of its episode, bool (worlds,).
+            stepped: worlds whose frames are stored, bool (worlds,); None for all.
 
         Returns:
-            The indices of the frames, int64 (worlds,).
+            The indices of the stored frames, int64 (frames,).
         """
         worlds, capacity = len(frames), len(self._frames)
         if worlds > capacity:
@@ -49,11 +50,14 @@ class ObservedFrames:
             )
         if worlds != len(self._current):
             self._current = self._new_episodes(worlds)
-        steps = (self.observed + torch.arange(worlds, device=self.device)) % capacity
+        episodes = self._current
+        if stepped is not None:
+            frames, episodes = frames[stepped], episodes[stepped]
+        steps = (self.observed + torch.arange(len(frames), device=self.device)) % capacity
         self._frames[steps] = frames
-        self._episode[steps] = self._current
+        self._episode[steps] = episodes
         self._current = torch.where(ended, self._new_episodes(worlds), self._current)
-        self.observed += worlds
+        self.observed += len(frames)
         return steps
 
     def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:

@@ -153,6 +153,7 @@ class OnlineReward:
         frames: "NDArray | Tensor",
         ended: "NDArray | Tensor | Sequence[bool] | bool",
         terminated: "NDArray | Tensor | Sequence[bool] | bool | None" = None,
+        stepped: "NDArray | Tensor | Sequence[bool] | None" = None,
     ) -> None:
         """Add the agent's newest frames, one per world, to the unlabeled data.
 
@@ -161,10 +162,15 @@ class OnlineReward:
                 last frame of an episode is the one before the reset.
             ended: whether the frame is the last of its episode, (worlds,).
             terminated: whether that is because the state is terminal; needed with `horizon`.
+            stepped: which worlds took a step, (worlds,); the others were only reset, and their
+                frames are left out. None if all did.
         """
         seen = self._seen(frames)
         over = self._flags(ended, len(seen), "ended")
-        steps = self.frames.add(seen, over)
+        moved = None if stepped is None else self._flags(stepped, len(seen), "stepped")
+        if moved is not None and not bool(moved.any()):
+            return
+        steps = self.frames.add(seen, over, moved)
         absorbing = self.learner.absorbing
         if absorbing is not None:
             if terminated is None:
@@ -172,7 +178,7 @@ class OnlineReward:
                     "with a horizon, `observe` needs `terminated`, got None; pass the "
                     "environment's flags, or leave out horizon"
                 )
-            absorbing.arrive(self._flags(terminated, len(seen), "terminated"), over)
+            absorbing.arrive(self._flags(terminated, len(seen), "terminated"), over, moved)
         if self.learner.adversary is not None:
             self.learner.adversary.remember(self.frames, steps, self._generator)
 
