@@ -23,6 +23,7 @@ ROWS = [
     {"runs"},
     {"diagnostics"},
     {"online"},
+    {"hooks"},
     {"training"},
     {"distributed"},
     {"demo"},

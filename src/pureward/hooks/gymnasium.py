@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gymnasium environments that are paid by a learned reward."""
+
+from typing import Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from pureward.errors import InputError
+from pureward.hooks.scorer import FrameSource, Scorer, check_source, images_of
+from pureward.online.online_reward import OnlineReward
+from pureward.rewards.learned import LearnedReward
+
+
+class RewardWrapper(gymnasium.Wrapper):
+    """Pays the learned reward of the arrival frame; `info["env_reward"]` is the true one."""
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        reward: OnlineReward | LearnedReward,
+        *,
+        frames: FrameSource = "render",
+        discount: float | None = None,
+        learn_every: int = 0,
+        updates: int = 20,
+    ) -> None:
+        """Wrap one environment.
+
+        An `OnlineReward` observes one environment by this; use `VectorRewardWrapper` for several.
+
+        Args:
+            env: the environment.
+            reward: an `OnlineReward`, or a frozen one of `load_reward`.
+            frames: "render", a key of a dict observation, "observation" if that is an image, or a
+                function of the environment and its observation that returns the image.
+            discount: γ of the RL library; needed if the reward has a horizon.
+            learn_every: steps between two calls of `reward.learn`; 0 if your loop calls it.
+            updates: of D in each of them.
+        """
+        super().__init__(env)
+        check_source(frames, env.observation_space, env.render_mode)
+        self._source = frames
+        self._scorer = Scorer(reward, discount=discount, learn_every=learn_every, updates=updates)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Take a step; the reward is that of the state in which it arrives."""
+        obs, env_reward, terminated, truncated, info = self.env.step(action)
+        if self._source == "render":
+            image = self.env.render()
+        else:
+            image = images_of(self._source, self.env, obs)
+        frames = self._scorer.frames([image])
+        self._scorer.observe(frames, [terminated or truncated], [terminated])
+        reward = float(self._scorer(frames, [terminated]))
+        self._scorer.count_step()
+        return obs, reward, terminated, truncated, info | {"env_reward": float(env_reward)}
+
+
+class VectorRewardWrapper(VectorWrapper):
+    """Pays learned rewards of arrival frames; `info["env_reward"]` has the true ones, (envs,).
+
+    The frame of an ended episode is that of its last state in every autoreset mode. A step that
+    only resets (NEXT_STEP mode) is paid 0 and not observed.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv,
+        reward: OnlineReward | LearnedReward,
+        *,
+        frames: FrameSource = "render",
+        discount: float | None = None,
+        learn_every: int = 0,
+        updates: int = 20,
+    ) -> None:
+        """Wrap a vector environment.
+
+        Args:
+            env: the vector environment.
+            reward: an `OnlineReward`, or a frozen one of `load_reward`.
+            frames: "render", a key of a dict observation, "observation" if that is an image, or a
+                function of the vector environment and its observations of arrival states that
+                returns a batch of images.
+            discount: γ of the RL library; needed if the reward has a horizon.
+            learn_every: steps of the vector environment between two calls of `reward.learn`; 0 if
+                your loop calls it.
+            updates: of D in each of them.
+        """
+        super().__init__(env)
+        mode = env.metadata.get("autoreset_mode")
+        try:
+            self._mode = AutoresetMode(mode)
+        except ValueError:
+            raise InputError(
+                f"a vector environment must state metadata['autoreset_mode'], got {mode!r}; set it "
+                "to a gymnasium.vector.AutoresetMode"
+            ) from None
+        check_source(frames, env.single_observation_space, env.render_mode)
+        if frames == "render" and self._mode == AutoresetMode.SAME_STEP:
+            raise InputError(
+                "frames='render' needs the autoreset mode NEXT_STEP or DISABLED, got SAME_STEP, "
+                "which resets before the last frame can be rendered; change the mode, or take "
+                "frames from the observation"
+            )
+        self._source = frames
+        self._scorer = Scorer(reward, discount=discount, learn_every=learn_every, updates=updates)
+        self._resets = np.zeros(self.num_envs, dtype=bool)  # reset by the next step
+
+    def reset(
+        self,
+        *,
+        seed: int | list[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all environments, or those of `options["reset_mask"]`."""
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))
+        self._resets &= ~np.asarray(mask)
+        return self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Take a step in every environment."""
+        obs, env_reward, terminated, truncated, info = self.env.step(actions)
+        ended, stepped = terminated | truncated, ~self._resets
+        if self._source == "render":
+            images = self.env.render()
+        else:
+            arrivals = obs
+            if self._mode == AutoresetMode.SAME_STEP and ended.any():
+                arrivals = _with_rows(obs, info["final_obs"], np.flatnonzero(ended))
+            images = images_of(self._source, self.env, arrivals)
+        if images is None:
+            raise InputError("render returned None; make it with render_mode='rgb_array'")
+        frames = self._scorer.frames(images)
+        self._scorer.observe(frames, ended, terminated, None if stepped.all() else stepped)
+        reward = np.zeros(self.num_envs, dtype=np.float64)
+        if stepped.any():
+            paid = self._scorer(frames[torch.from_numpy(stepped)], terminated[stepped])
+            reward[stepped] = paid.cpu().numpy()
+        if self._mode == AutoresetMode.NEXT_STEP:
+            self._resets = ended
+        self._scorer.count_step()
+        truth = {"env_reward": env_reward, "_env_reward": stepped}
+        return obs, reward, terminated, truncated, info | truth
+
+
+def _with_rows(batch: Any, final: Any, rows: np.ndarray) -> Any:
+    """A copy of batched observations with the observations `final[row]` in some rows."""
+    if isinstance(batch, dict):
+        return {
+            key: _with_rows(part, {row: final[row][key] for row in rows}, rows)
+            for key, part in batch.items()
+        }
+    if isinstance(batch, tuple):
+        return tuple(
+            _with_rows(part, {row: final[row][place] for row in rows}, rows)
+            for place, part in enumerate(batch)
+        )
+    copy = np.array(batch)
+    for row in rows:
+        copy[row] = final[row]
+    return copy

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One interface to a frozen reward and to one that keeps learning."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pureward.errors import InputError
+from pureward.online.online_reward import OnlineReward
+from pureward.pixels import to_frames
+from pureward.rewards.learned import LearnedReward
+
+#: "render", a key of a dict observation, "observation" if that is the image itself, or a function
+#: of the environment and its observation that returns the image.
+FrameSource = str | Callable[[Any, Any], Any]
+
+
+class Scorer:
+    """Converts images, computes rewards of arrival frames, and lets the reward learn."""
+
+    def __init__(
+        self,
+        reward: OnlineReward | LearnedReward,
+        *,
+        discount: float | None = None,
+        learn_every: int = 0,
+        updates: int = 20,
+    ) -> None:
+        """Check the arguments.
+
+        Args:
+            reward: an `OnlineReward`, or a frozen one of `load_reward`.
+            discount: γ of the RL library; needed by an `OnlineReward` with a horizon.
+            learn_every: calls of `count_step` after which the reward learns; 0 for never.
+            updates: of D each time.
+        """
+        if not isinstance(reward, OnlineReward | LearnedReward):
+            raise InputError(
+                f"reward must be an OnlineReward or a LearnedReward, got {type(reward).__name__}; "
+                "use pureward.OnlineReward or pureward.load_reward"
+            )
+        self.reward = reward
+        self.online = reward if isinstance(reward, OnlineReward) else None
+        learned = reward.learner.learned if isinstance(reward, OnlineReward) else reward
+        network = learned.spec.network
+        self.device = learned.device
+        self.frame_shape = (network.frame_channels, network.height, network.width)
+        """Channels, height and width of frames."""
+        for name, count in {"learn_every": learn_every, "updates": updates}.items():
+            if count < 0:
+                raise InputError(f"{name} must be at least 0, got {count}; 0 is never")
+        self._discount, self._every, self._updates, self._steps = discount, learn_every, updates, 0
+        absorbing = self.online is not None and self.online.learner.absorbing is not None
+        if absorbing and discount is None:
+            raise InputError(
+                "a reward with a horizon needs the discount of the RL library, got None; pass "
+                "discount=0.99, or what the library uses"
+            )
+        self._absorbs = absorbing
+        self.terminal_reward()  # checks the discount
+
+    def frames(self, images: Any) -> Tensor:
+        """Return images as the reward's frames.
+
+        Args:
+            images: a batch of images as arrays or tensors, or a sequence of images; any layout
+                and size that `OnlineReward` takes.
+
+        Returns:
+            uint8 (batch, channels, height, width), on the reward's device.
+        """
+        if not isinstance(images, np.ndarray | Tensor):
+            images = _stacked(images)
+        frames = to_frames(images, self.device, self.frame_shape[1:])
+        if frames.shape[1] != self.frame_shape[0]:
+            raise InputError(
+                f"frames must have {self.frame_shape[0]} channels like those of the reward, got "
+                f"{frames.shape[1]}; stack as many images as the data has"
+            )
+        return frames
+
+    def observe(
+        self, frames: Tensor, ended: Any, terminated: Any, stepped: Any | None = None
+    ) -> None:
+        """Show frames of `frames` to a reward that learns; arguments as in `OnlineReward`."""
+        if self.online is not None:
+            self.online.observe(_channels_last(frames), ended, terminated, stepped)
+
+    def __call__(self, frames: Tensor, terminated: Any | None = None) -> Tensor:
+        """Return rewards, float32 (batch,), on the reward's device.
+
+        Args:
+            frames: what `frames` returned, uint8 (batch, channels, height, width).
+            terminated: whether the state is terminal, bool (batch,): then `terminal_reward` is
+                added.
+        """
+        rewards = self.reward(frames if self.online is None else _channels_last(frames))
+        if self._absorbs and terminated is not None:
+            over = torch.as_tensor(terminated, device=self.device).bool()
+            if bool(over.any()):
+                rewards = rewards + over * self.terminal_reward()
+        return rewards
+
+    def terminal_reward(self) -> float:
+        """Return what a terminal step is paid for the absorbing state after it; 0 without one."""
+        if self.online is None or self._discount is None:
+            return 0.0
+        return self.online.terminal_reward(self._discount)
+
+    def count_step(self) -> None:
+        """Count a step; every `learn_every` steps, a reward that learns is updated."""
+        self._steps += 1
+        if self.online is not None and self._every and self._steps % self._every == 0:
+            with torch.enable_grad():  # RL libraries step environments without gradients
+                self.online.learn(self._updates)
+
+
+def check_source(source: FrameSource, observation_space: Any, render_mode: str | None) -> None:
+    """Reject a source of frames that the environment does not have."""
+    from gymnasium import spaces
+
+    if callable(source):
+        return
+    if source == "render":
+        if render_mode != "rgb_array":
+            raise InputError(
+                f"frames='render' needs render_mode='rgb_array', got {render_mode!r}; make the "
+                "environment with it, or take frames from the observation"
+            )
+    elif isinstance(observation_space, spaces.Dict):
+        if source not in observation_space.spaces:
+            raise InputError(
+                f"frames must be 'render', a function or one of "
+                f"{', '.join(observation_space.spaces)}, got {source!r}; choose one of them"
+            )
+    elif source != "observation":
+        raise InputError(
+            f"frames must be 'render', 'observation' or a function, got {source!r}; keys are for "
+            "dict observations"
+        )
+
+
+def images_of(source: FrameSource, env: Any, observation: Any) -> Any:
+    """Return the image or images of an observation; not for "render"."""
+    if callable(source):
+        return source(env, observation)
+    return observation[source] if isinstance(observation, dict) else observation
+
+
+def _stacked(images: Sequence[Any]) -> np.ndarray:
+    if any(image is None for image in images):
+        raise InputError("render returned None; make the environment with render_mode='rgb_array'")
+    try:
+        return np.stack([np.asarray(image) for image in images])
+    except ValueError:
+        sizes = sorted({np.asarray(image).shape for image in images})
+        raise InputError(f"frames must have one size, got {sizes}; resize them") from None
+
+
+def _channels_last(frames: Tensor) -> Tensor:
+    # A width of 48 could be read as channels.
+    return frames.permute(0, 2, 3, 1)
