@@ -50,6 +50,8 @@ EXTRAS = {
     **dict.fromkeys(("minari", "h5py", "gymnasium"), "data"),
     **dict.fromkeys(("matplotlib", "scipy", "av", "PIL"), "plot"),
     **dict.fromkeys(("tyro", "tqdm", "tensorboard"), "cli"),
+    **dict.fromkeys(("torchrl", "tensordict"), "torchrl"),
+    "skrl": "skrl",
 }
 
 
