@@ -1,12 +1,25 @@
 """A Gymnasium environment for tests of hooks: a point on a line, whose frames show where it is."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium import spaces
 
+from pureward import OnlineReward
+from pureward.data.episodes import Episode
+from pureward.online.online_reward import SMALL
+
 CELLS, LENGTH = 8, 12
+CONFIG = replace(
+    SMALL,
+    learning_rate=3e-3,
+    batch=16,
+    memory=0,
+    network=replace(SMALL.network, stage_channels=(8, 16)),
+)
 
 
 def image(place: int) -> np.ndarray:
@@ -50,6 +63,9 @@ class LineEnv(gymnasium.Env):
         return {"pixels": image(self.place), "place": np.eye(CELLS, dtype=np.float32)[self.place]}
 
 
-def demonstrations(count: int = 10) -> list[np.ndarray]:
-    """Episodes that stay in the last cells."""
-    return [np.stack([image(CELLS - 1)] * (LENGTH + 1)) for _ in range(count)]
+def online(**changes) -> OnlineReward:
+    """A reward of 32×32 frames, from episodes that stay in the last cell."""
+    frames = torch.as_tensor(np.stack([image(CELLS - 1)] * (LENGTH + 1))).permute(0, 3, 1, 2)
+    episode = Episode(frames=frames.contiguous(), rewards=torch.zeros(LENGTH))
+    given = {"method": "gail", "config": CONFIG, "device": "cpu"} | changes
+    return OnlineReward([episode] * 10, **given)

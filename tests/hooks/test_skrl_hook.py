@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learned rewards in skrl's environments."""
 
-from dataclasses import replace
-
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from line_env import CELLS, LENGTH, LineEnv, demonstrations, image
+from line_env import CELLS, LENGTH, LineEnv, image, online
 
-from pureward import OnlineReward, load_reward
+from pureward import load_reward
 from pureward.errors import InputError
-from pureward.online.online_reward import SMALL
 
 pytest.importorskip("skrl", reason="skrl is not installed")
 
@@ -23,13 +20,6 @@ from skrl.trainers.torch import SequentialTrainer
 from skrl.utils.model_instantiators.torch import categorical_model, deterministic_model
 
 from pureward.hooks.skrl import RewardWrapper
-
-CONFIG = replace(SMALL, learning_rate=3e-3, batch=16, memory=0)
-
-
-def online(**changes) -> OnlineReward:
-    given = {"method": "gail", "config": CONFIG, "device": "cpu"} | changes
-    return OnlineReward(demonstrations(), **given)
 
 
 def vector(mode=AutoresetMode.NEXT_STEP, **changes):

@@ -127,9 +127,9 @@ class RewardTransform(Transform):
 
 def _check_autoreset(env: EnvBase) -> None:
     """Refuse environments whose last frame of an episode does not reach a transform."""
-    base = getattr(env, "base_env", env)
-    mode = getattr(getattr(base, "_env", None), "autoreset_mode", None)
-    if getattr(base, "_torchrl_native_autoreset", False):
+    base = vars(getattr(env, "base_env", env))  # attributes of a batched one are its workers'
+    mode = getattr(base.get("_env"), "autoreset_mode", None)
+    if vars(env).get("_torchrl_native_autoreset") or base.get("_torchrl_native_autoreset"):
         mode = "native_autoreset=True"
     elif getattr(mode, "name", None) != "SAME_STEP":
         return
