@@ -3,15 +3,19 @@
 
 from typing import Any, SupportsFloat
 
-import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from pureward.errors import InputError
+from pureward.errors import InputError, missing_extra
 from pureward.hooks.scorer import FrameSource, Scorer, check_source, images_of
 from pureward.online.online_reward import OnlineReward
 from pureward.rewards.learned import LearnedReward
+
+try:
+    import gymnasium
+    from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+except ModuleNotFoundError as error:
+    raise missing_extra(error) from error
 
 
 class RewardWrapper(gymnasium.Wrapper):

@@ -4,18 +4,22 @@
 from collections import deque
 from typing import Any, SupportsFloat
 
-import gymnasium
 import numpy as np
 import torch
-from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from pureward.diagnostics.verdict import Verdict
-from pureward.errors import InputError
+from pureward.errors import InputError, missing_extra
 from pureward.hooks.scorer import FrameSource, Scorer, check_source, images_of
 from pureward.online.online_reward import OnlineReward
 from pureward.rewards.learned import LearnedReward
+
+try:
+    import gymnasium
+    from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+except ModuleNotFoundError as error:
+    raise missing_extra(error) from error
 
 
 class RecordFrames(gymnasium.Wrapper):
