@@ -52,6 +52,7 @@ EXTRAS = {
     **dict.fromkeys(("tyro", "tqdm", "tensorboard"), "cli"),
     **dict.fromkeys(("torchrl", "tensordict"), "torchrl"),
     "skrl": "skrl",
+    "stable_baselines3": "sb3",
 }
 
 
