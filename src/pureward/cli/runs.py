@@ -54,7 +54,8 @@ _RUN_ARGUMENTS = """
 All options: --help-all
 
 Args:
-    task: a name that `pureward tasks` lists; it sets the defaults below (the walker's if left out).
+    task: a name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION that makes a Gymnasium
+        environment; it sets the defaults below (the walker's if left out).
     settings: all settings.
     preset: settings to start from: "fast" for one GPU or a laptop, "paper" for the paper's tables.
     config: a TOML file of settings that replace the preset's; `pureward config` prints one.
@@ -68,6 +69,7 @@ _RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
 _COMMON = (
     *("method", "demonstrations", "annotations", "prior", "out", "seed", "device"),
     *("worlds", "env_steps", "budget_seconds", "evaluate_every", "videos", "distractors"),
+    *("frames", "state"),
 )
 
 

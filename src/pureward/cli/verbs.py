@@ -62,12 +62,13 @@ def show(
     shadows: bool = False,
     distractors: str | None = None,
 ) -> None:
-    """Write a contact sheet (PNG) and a video (MP4) of a task.
+    """Write a contact sheet (PNG) and a video (MP4) of a task, or of a run's policy.
 
     For example: pureward show walker --out show --worlds 25
 
     Args:
-        task: a name that `pureward tasks` lists.
+        task: a name that `pureward tasks` lists, gym:ID, MODULE:FUNCTION, or a run directory,
+            whose policy then acts.
         out: folder for TASK.png and TASK.mp4.
         worlds: number of environments, all tiled in the video.
         steps: control steps to run.

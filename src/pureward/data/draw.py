@@ -12,16 +12,17 @@ import torch
 from torch import Tensor
 
 from pureward.data.episodes import Episode
-from pureward.envs import make
+from pureward.envs import BatchEnv, make
 from pureward.errors import InputError
 
 
 class Painter:
-    """Draws frames of a task's stored states, a batch of worlds at a time."""
+    """Draws frames of an environment's stored states, a batch of worlds at a time."""
 
-    def __init__(self, task: str, device: str = "cpu", *, worlds: int = 32):
-        self._env = make(task, worlds, device, cameras=True)
-        self.frame_shape = self._env.frame_shape
+    def __init__(self, env: BatchEnv):
+        """Take an environment with cameras."""
+        self._env = env
+        self.frame_shape = env.frame_shape
 
     def draw(self, episode: Episode) -> Episode:
         """Return the episode with frames, drawn if it has none."""
@@ -62,5 +63,5 @@ def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Ep
     episodes = list(episodes)
     if all(episode.frames is not None for episode in episodes):
         return episodes
-    painter = Painter(task, device, worlds=32 if device == "cpu" else 512)
+    painter = Painter(make(task, 32 if device == "cpu" else 512, device, cameras=True))
     return [painter.draw(episode) for episode in episodes]

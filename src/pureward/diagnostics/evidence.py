@@ -14,7 +14,6 @@ from pureward.data.frames import FrameBank
 from pureward.diagnostics.history import Eta, read_eta, read_history
 from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
-from pureward.envs import make
 from pureward.errors import InputError
 from pureward.files import write_json
 from pureward.picture import cameras, save_figure
@@ -119,8 +118,7 @@ def probe(
         raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
     place = str(find_device(device))
     policy, reward = load_policy(run, device=place), load_reward(run, device=place)
-    shapes = policy.config.distractors or None
-    env = make(history.task, episodes, place, seed=seed, cameras=True, distractors=shapes)
+    env = policy.config.make_env(episodes, place, seed=seed, cameras=True)
     stack = policy.config.replay.frame_stack
     scored = [score_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
     order = by_difference(scored)

@@ -13,6 +13,8 @@ from pureward.envs import BatchEnv, make
 from pureward.errors import InputError
 from pureward.picture import cameras, contact_sheet, mosaic, save_image, video
 from pureward.progress import Progress
+from pureward.runs.config_file import read_config
+from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import load_policy
 from pureward.types import Policy
 
@@ -40,14 +42,33 @@ def show(
     shadows: bool = False,
     distractors: str | None = None,
 ) -> Shown:
-    """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4."""
+    """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4.
+
+    Args:
+        task: a task, an environment, or the directory of a run, whose policy then acts.
+        out: folder of both files.
+        worlds: number of environments.
+        steps: control steps to run.
+        policy: input of `find_policy`.
+        device: "auto" (CUDA if available), "cpu" or "cuda".
+        seed: of the first states and the random policy.
+        shadows: draw shadows.
+        distractors: shape of the other blocks, "cube" or "cuboid".
+    """
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
+    options = {"seed": seed, "cameras": True, "shadows": shadows}
+    if distractors is not None:
+        options["distractors"] = distractors
+    if Path(task).is_dir():
+        config = read_config(RunDirectory(Path(task)))
+        policy, task = (task if policy == "random" else policy), config.task
+        env = config.make_env(worlds, device, **options)
+    else:
+        env = make(task, worlds, device, **options)
     name = re.sub(r"[^\w.-]+", "-", task)  # gym:ALE/Pong-v5 is no file name
     sheet, film = out / f"{name}.png", out / f"{name}.mp4"
-    with make(
-        task, worlds, device, seed=seed, cameras=True, shadows=shadows, distractors=distractors
-    ) as env:
+    with env:
         act = find_policy(policy, env, seed)
         obs = env.reset()
         columns = max(1, _COLUMNS * 3 // (env.frame_shape or (3,))[0])

@@ -22,6 +22,8 @@ from pureward.pixels import to_frames
 from pureward.types import Observation, Step
 
 GYM = "gym:"
+#: Functions that were passed as objects, by their name MODULE:FUNCTION.
+_PASSED: dict[str, Callable[..., gymnasium.Env]] = {}
 #: Steps of an episode, where the environment sets no limit.
 DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
@@ -42,6 +44,8 @@ def find_maker(name: str) -> Callable[..., gymnasium.Env]:
             return gymnasium.make(identity, **options)
 
         return by_id
+    if name in _PASSED:
+        return _PASSED[name]
     module, _, function = name.partition(":")
     try:
         found = getattr(import_module(module), function)
@@ -53,6 +57,13 @@ def find_maker(name: str) -> Callable[..., gymnasium.Env]:
     if not callable(found):
         raise InputError(f"{name} must be a function that makes an environment; check the name")
     return cast(Callable[..., gymnasium.Env], found)
+
+
+def name_of(make_one: Callable[..., gymnasium.Env]) -> str:
+    """Return the name MODULE:FUNCTION of a function that makes an environment, and register it."""
+    name = f"{make_one.__module__}:{make_one.__qualname__}"
+    _PASSED[name] = make_one
+    return name
 
 
 class GymnasiumEnv(BatchEnv):
@@ -174,12 +185,14 @@ class GymnasiumEnv(BatchEnv):
     def _find_state_keys(self, state: str) -> tuple[str, ...]:
         space = self._envs.single_observation_space
         if not isinstance(space, spaces.Dict):
-            if state or self._frame_keys:
+            if state not in ("", "observation") or self._frame_keys:
                 raise InputError(
                     f"keys are chosen from a dict observation, and {self.name} observes {space}; "
                     "leave out state, and take frames from render"
                 )
             return ()
+        if state == "observation" and state not in space.spaces:
+            state = ""
         wanted = tuple(state.split(",")) if state else ()
         for key in (*self._frame_keys, *wanted):
             if key not in space.spaces:

@@ -6,9 +6,7 @@ from numbers import Integral
 import torch
 
 from pureward.envs.batch import ENVIRONMENTS, BatchEnv
-from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.mujoco_cpu import CpuEngine
-from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.simulated import TaskEnv
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
@@ -29,6 +27,9 @@ def make(
     shadows: bool = False,
     engine: str = "auto",
     distractors: str | None = None,
+    frames: str = "render",
+    state: str = "",
+    processes: bool = False,
 ) -> BatchEnv:
     """Make a batch of environments.
 
@@ -44,6 +45,11 @@ def make(
         engine: "auto" (C MuJoCo on a CPU, MuJoCo Warp on CUDA), "mujoco" or "warp".
         distractors: shape of the objects that the task does not use, "cube" or "cuboid", in `lift`
             and `stack`.
+        frames: of a Gymnasium environment: "render", or keys of a dict observation, separated by
+            commas.
+        state: of a Gymnasium environment: keys of a dict observation; "" or "observation" takes
+            all that are not frames.
+        processes: whether each Gymnasium environment has a process of its own.
 
     Returns:
         The environment; call `reset` first.
@@ -59,7 +65,20 @@ def make(
         from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker
 
         return GymnasiumEnv(
-            task, find_maker(task), worlds=worlds, device=place, seed=seed, cameras=cameras
+            task,
+            find_maker(task),
+            worlds=worlds,
+            device=place,
+            seed=seed,
+            cameras=cameras,
+            frames=frames,
+            state=state,
+            processes=processes,
+        )
+    if (frames, state, processes) != ("render", "", False):
+        raise InputError(
+            f"frames, state and processes are for Gymnasium environments, and {task!r} is none; "
+            "leave them out"
         )
     if task in ENVIRONMENTS:
         return ENVIRONMENTS[task](
@@ -74,10 +93,16 @@ def make(
     row = TASKS[task]
     model = row.model(distractors)
     if engine == "warp" or place.type != "cpu":
+        from pureward.envs.sim.mujoco_warp import WarpEngine  # slower to import than torch
+
         physics = WarpEngine(model, worlds, substeps=row.substeps, limits=row.limits, device=place)
     else:
         physics = CpuEngine(model, worlds, substeps=row.substeps)
-    views = Cameras(physics, row.cameras, shadows=shadows) if cameras else None
+    views = None
+    if cameras:
+        from pureward.envs.sim.camera import Cameras
+
+        views = Cameras(physics, row.cameras, shadows=shadows)
     return TaskEnv(row, physics, views, seed=seed, stagger=stagger)
 
 

@@ -20,8 +20,9 @@ from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.replay.layout import readable
 from pureward.data.writing import write_episodes
-from pureward.envs import BatchEnv, make
+from pureward.envs import BatchEnv
 from pureward.envs.making import check_name
+from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.runs.card import describe, write_card
@@ -90,6 +91,8 @@ def collect(
     """
     check_seed(seed)
     _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
+    own = task not in TASKS  # frames of other environments cannot be drawn later
+    frames = frames or own
     place = str(find_device(device))
     saved = snapshots(policy)
     source = saved if stages else saved[-1:]
@@ -102,11 +105,12 @@ def collect(
         *_parts(policy, place, FAILURE, _spread(tried, len(tried) * failures)),
     ]
     with whole_folder(out) as folder:  # refuses a bad folder before the rollout, which is slow
-        env = make(task, sum(part.worlds for part in parts), place, seed=seed + _SEED_OFFSET)
+        config, worlds = load_policy(policy).config, sum(part.worlds for part in parts)
+        painter = Painter(config.make_env(1 if own else 32, place, cameras=True))
+        env = config.make_env(worlds, place, seed=seed + _SEED_OFFSET, cameras=own)
         kept = _with_failures(_roll_out(env, parts), failures)
         if compact:
             kept = [pack.compact(episode) for episode in kept]
-        painter = Painter(task, place)
         _check_space(out, kept, painter if frames else None)
         facts = _facts(policy, env, stages=stages, frames=frames, compact=compact, seed=seed)
         stored = (painter.draw(episode) if frames else episode for episode in kept)

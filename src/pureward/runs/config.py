@@ -2,11 +2,13 @@
 """The settings of a run, the same on the command line, in Python and on disk."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from pureward.agents import AGENTS, AgentConfig, D4PGConfig
 from pureward.agents.exploration import ExplorationConfig
 from pureward.data.replay.replay import ReplayConfig
-from pureward.envs.making import check_name
+from pureward.envs import BatchEnv
+from pureward.envs.making import check_name, make
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS, choose
@@ -25,9 +27,16 @@ class RunConfig:
     """All settings of a run."""
 
     task: str = "walker"
-    """A name that `pureward tasks` lists."""
+    """A name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION that makes an environment."""
     distractors: str = ""
     """Shape of the objects beside the task's own: "cube" or "cuboid"; "" for the task's default."""
+    frames: str = "render"
+    """Frames of a Gymnasium environment: "render", or keys of a dict observation: KEY,KEY."""
+    state: str = ""
+    """The policy's input in a Gymnasium environment: keys of a dict observation, KEY,KEY; "" for
+    all that are not frames."""
+    processes: bool = False
+    """Whether each world of a Gymnasium environment has a process of its own."""
     method: str = "truth"
     """Where rewards come from: gail-noreg, gail, pugail or nn-pugail from demonstrations; prl,
     prl-ensemble, pnrl, purl or nn-purl from annotations; "truth" is the task's own."""
@@ -130,6 +139,18 @@ class RunConfig:
                 f"batch must be at most the replay's capacity of {self.replay.capacity:,} steps, "
                 f"got {self.batch:,}; lower it"
             )
+
+    def make_env(self, worlds: int, device: str = "", **options: Any) -> BatchEnv:
+        """Make the run's environment.
+
+        Args:
+            worlds: how many environments step together.
+            device: by default the run's.
+            options: of `pureward.make`.
+        """
+        chosen = {"distractors": self.distractors or None, "frames": self.frames}
+        chosen |= {"state": self.state, "processes": self.processes}
+        return make(self.task, worlds, device or self.device, **(chosen | options))
 
     def _check_reward(self) -> None:
         """Refuse a method without its data, with data it does not use, or with a bad η or V."""

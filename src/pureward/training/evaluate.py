@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import RollingStack
-from pureward.envs import BatchEnv, make
+from pureward.envs import BatchEnv
 from pureward.errors import InputError
 from pureward.interval import half_width
 from pureward.picture import first_camera, mosaic, video
@@ -86,8 +86,8 @@ def evaluate_run(
         raise InputError(f"episodes must be at least 1, got {episodes}; try 100")
     place = str(find_device(device))
     policy = load_policy(Path(run), device=place)
-    shapes = distractors or policy.config.distractors or None
-    env = make(policy.config.task, episodes, place, distractors=shapes)
+    other = {"distractors": distractors} if distractors else {}
+    env = policy.config.make_env(episodes, place, **other)
     return evaluate(env, policy.act, seed=seed).summary() | {"env_steps": policy.env_steps}
 
 

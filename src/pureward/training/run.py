@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pureward.envs import BatchEnv, make
+from pureward.envs import BatchEnv
 from pureward.errors import InputError, lacks_memory
 from pureward.progress import Progress
 from pureward.rewards.methods import METHODS
@@ -194,9 +194,7 @@ class Run:
         checkpoint.prune(folder, self.config.keep_checkpoints)
 
     def _make_env(self, worlds: int, **options: Any) -> BatchEnv:
-        config = self.config
-        distractors = config.distractors or None
-        return make(config.task, worlds, config.device, distractors=distractors, **options)
+        return self.config.make_env(worlds, **options)
 
     def _write(self, kind: str, values: dict[str, float]) -> None:
         self.directory.check_place()

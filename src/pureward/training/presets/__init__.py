@@ -7,7 +7,7 @@ applies to the methods for which all words of its key hold: "all", "learned" or 
 setting of a method is in two rows, so their order does not matter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +17,12 @@ from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import changed_parts
-from pureward.training.presets import lift, reach, stack, walker
+from pureward.training.presets import lift, own, reach, stack, walker
 
 #: Preset → methods → settings.
 Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
-#: Task → its table; other tasks use the walker's.
+#: Task → its table; others use that of `own`.
 PRESETS: dict[str, Table] = {
     "walker": walker.PRESETS,
     "reach": reach.PRESETS,
@@ -31,15 +31,20 @@ PRESETS: dict[str, Table] = {
 }
 
 
-def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
+def preset(task: str | Callable[..., Any], name: str = "fast", **changes: Any) -> RunConfig:
     """Return the settings of a run.
 
     Args:
-        task: a name in `TASKS` or `ENVIRONMENTS`.
+        task: a name in `TASKS` or `ENVIRONMENTS`, gym:ID, MODULE:FUNCTION, or a function that
+            makes a `gymnasium.Env`.
         name: "fast" or "paper".
         changes: settings of `RunConfig` that replace the preset's, such as `method`; those of a
             part are named as on the command line, `**{"reward.batch": 8}`.
     """
+    if callable(task):
+        from pureward.envs.gymnasium_env import name_of
+
+        task = name_of(task)
     check_name(task)
     rows = rows_of(task, name, changes.get("method", "truth"))
     settings = {key: value for row in rows.values() for key, value in row.items()}
@@ -54,7 +59,7 @@ def preset(task: str, name: str = "fast", **changes: Any) -> RunConfig:
 
 def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:
     """Return the rows of a task's preset that apply to a method, by their keys."""
-    table = PRESETS.get(task, PRESETS["walker"])
+    table = PRESETS.get(task, own.PRESETS)
     if name not in table:
         raise InputError(f"unknown preset {name!r}; choose from {', '.join(sorted(table))}")
     row = METHODS[method]
@@ -67,7 +72,7 @@ def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:
 def origins(task: str, name: str, method: str) -> dict[str, str]:
     """Return the source of each setting that a preset changes, by setting."""
     rows = rows_of(task, name, method)
-    known = task if task in PRESETS else f"walker ({task} has no preset)"
+    known = task if task in PRESETS else "environments without their own"
     return {
         setting: f"preset {name} of {known}: {words}"
         for words, row in rows.items()
