@@ -53,13 +53,12 @@ class Scorer:
             if count < 0:
                 raise InputError(f"{name} must be at least 0, got {count}; 0 is never")
         self._discount, self._every, self._updates, self._steps = discount, learn_every, updates, 0
-        absorbing = self.online is not None and self.online.learner.absorbing is not None
-        if absorbing and discount is None:
+        self._absorbs = self.online is not None and self.online.learner.absorbing is not None
+        if self._absorbs and discount is None:
             raise InputError(
                 "a reward with a horizon needs the discount of the RL library, got None; pass "
                 "discount=0.99, or what the library uses"
             )
-        self._absorbs = absorbing
         self.terminal_reward()  # checks the discount
 
     def frames(self, images: Any) -> Tensor:
@@ -106,7 +105,7 @@ class Scorer:
 
     def terminal_reward(self) -> float:
         """Return what a terminal step is paid for the absorbing state after it; 0 without one."""
-        if self.online is None or self._discount is None:
+        if not self._absorbs or self.online is None or self._discount is None:
             return 0.0
         return self.online.terminal_reward(self._discount)
 

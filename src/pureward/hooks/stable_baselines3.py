@@ -88,7 +88,8 @@ class RewardVecEnv(VecEnvWrapper):
     def step_wait(self) -> Any:
         """Return observations, learned rewards, ends and infos of the step."""
         obs, env_rewards, ended, infos = self.venv.step_wait()
-        frames = self._scorer.frames([self._image(obs, i, info) for i, info in enumerate(infos)])
+        images = [self._image(obs, i, infos[i], ended[i]) for i in range(self.num_envs)]
+        frames = self._scorer.frames(images)
         timeouts = np.array([info.get("TimeLimit.truncated", False) for info in infos])
         terminated = ended & ~timeouts
         self._scorer.observe(frames, ended, terminated)
@@ -104,11 +105,11 @@ class RewardVecEnv(VecEnvWrapper):
         self._returns[ended] = 0.0
         return obs, rewards, ended, infos
 
-    def _image(self, obs: Any, i: int, info: dict[str, Any]) -> Any:
+    def _image(self, obs: Any, i: int, info: dict[str, Any], ended: bool) -> Any:
         """The image of the state in which environment i arrived."""
         if self._source == "render":
             return info["frame"]
-        if "terminal_observation" in info:
+        if ended:
             arrival = info["terminal_observation"]
         elif isinstance(obs, dict):
             arrival = {key: part[i] for key, part in obs.items()}
@@ -117,10 +118,14 @@ class RewardVecEnv(VecEnvWrapper):
         return images_of(self._source, self.venv, arrival)
 
 
-class _Relabels(ReplayBuffer):
-    """Stores arrival frames; rewards are computed by the current reward when they are read."""
+class RewardReplayBuffer(ReplayBuffer):
+    """Stores arrival frames; rewards are computed by the current reward when they are sampled.
+
+    The environment must be a `RewardVecEnv`, and `RewardCallback` sets the reward.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Allocate the memory; arguments are those of SB3's buffer."""
         super().__init__(*args, **kwargs)
         self.env_rewards = self.rewards
         """The true rewards, float32 (steps, environments)."""
@@ -175,7 +180,7 @@ class _Relabels(ReplayBuffer):
 class _CurrentRewards:
     """Stands for the array `rewards` of a buffer; SB3's code for n steps reads it unchanged."""
 
-    def __init__(self, buffer: _Relabels) -> None:
+    def __init__(self, buffer: RewardReplayBuffer) -> None:
         self._buffer = buffer
 
     def __getitem__(self, index: Any) -> np.ndarray:
@@ -185,16 +190,15 @@ class _CurrentRewards:
         """Rewards at the time of the step are not stored."""
 
 
-class RewardReplayBuffer(_Relabels):
-    """A replay buffer whose rewards are those of the current reward, from stored frames."""
+class RewardNStepReplayBuffer(RewardReplayBuffer, NStepReplayBuffer):
+    """A `RewardReplayBuffer` of n-step returns; every step of a window is relabelled.
+
+    Set `replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}`.
+    """
 
 
-class RewardNStepReplayBuffer(_Relabels, NStepReplayBuffer):
-    """The same for n-step returns; `replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}`."""
-
-
-class RewardDictReplayBuffer(_Relabels, DictReplayBuffer):
-    """The same for dict observations."""
+class RewardDictReplayBuffer(RewardReplayBuffer, DictReplayBuffer):
+    """A `RewardReplayBuffer` of dict observations."""
 
 
 class RewardCallback(BaseCallback):
@@ -226,7 +230,7 @@ class RewardCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         buffer = getattr(self.model, "replay_buffer", None)
-        if isinstance(buffer, _Relabels):
+        if isinstance(buffer, RewardReplayBuffer):
             buffer.set_reward(self._reward, discount=self.model.gamma)  # type: ignore[attr-defined]
         self._next = self.num_timesteps + self._every
 
@@ -244,6 +248,6 @@ class RewardCallback(BaseCallback):
 
     def _on_training_end(self) -> None:
         self.verdict = self._reward.verdict()
-        self.logger.record("reward/verdict", str(self.verdict), exclude="stdout")
+        self.logger.record("reward/verdict", self.verdict.name)
         self.logger.info(f"reward: {self.verdict}")
         self.logger.dump(self.num_timesteps)
