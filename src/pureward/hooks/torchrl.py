@@ -135,5 +135,5 @@ def _check_autoreset(env: EnvBase) -> None:
         return
     raise InputError(
         f"episodes must end in their last frame, got an environment with {mode}, for which TorchRL "
-        "returns the frame of the next episode; use AutoresetMode.DISABLED"
+        "returns another frame; use AutoresetMode.DISABLED, or leave out native_autoreset"
     )
