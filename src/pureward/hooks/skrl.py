@@ -49,8 +49,9 @@ class RewardWrapper(Wrapper):
             frames: "render", a key of a dict observation, "observation" if that is an image, or a
                 function of `env` and its observations as tensors that returns a batch of images.
             autoreset: "none", "next_step" or "same_step". None finds it: Gymnasium's vector
-                environments state it, other batches are "same_step". With "same_step" and no
-                `final_obs` in infos, the last step of an episode is scored by the frame before.
+                environments state it, other batches are "same_step". With "same_step", and no
+                `final_obs` in infos or a function as `frames`, the last step of an episode is
+                scored by the frame before.
             discount: γ of the agent; needed if the reward has a horizon.
             learn_every: steps of the environment, or of the batch, between two calls of
                 `reward.learn`; 0 if your loop calls it.
