@@ -63,8 +63,7 @@ def test_frames_are_drawn_from_the_states(dataset):
     if dataset.task == "walker":
         pytest.skip("the camera goes with the walker")
     solved = next(e for e in reversed(dataset.split(TRAIN)) if e.succeeds)
-    env = pureward.make(dataset.task, 2, "cpu", cameras=True)
-    first, last = Painter(env).frames(solved, [0, 400])
+    first, last = Painter(dataset.task, worlds=2).frames(solved, [0, 400])
     assert first.shape == (6, 64, 64)
     assert first.dtype == torch.uint8
     cyan = [(f[1] > 150) & (f[2] > 150) & (f[0] < 80) for f in (first, last)]

@@ -37,7 +37,6 @@ from pureward.data.draw import Painter
 from pureward.diagnostics.history import read_eta, read_histories
 from pureward.diagnostics.plot import curves
 from pureward.distributed.training import Training, wall_seconds
-from pureward.envs import make
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.runs.collect import collect
 from pureward.runs.config import RunConfig
@@ -155,7 +154,7 @@ def _reward(file: Path) -> torch.Tensor:
 
 @cache
 def _painter() -> Painter:
-    return Painter(make("reach", 4, "cpu", cameras=True))
+    return Painter("reach", worlds=4)
 
 
 def _dataset(file: Path) -> list[torch.Tensor]:

@@ -46,9 +46,10 @@ def to_frames(
             f"frames must be (batch, height, width, channels), got shape {tuple(images.shape)}; "
             "pass a batch of images"
         )
-    if _are_channels(pixels.shape[-1]):
+    first, last = pixels.shape[1], pixels.shape[-1]
+    if _are_channels(last) and not (_are_channels(first) and first < last):
         pixels = pixels.permute(0, 3, 1, 2)
-    elif not _are_channels(pixels.shape[1]):
+    elif not _are_channels(first):
         raise InputError(
             f"frames must have 1, 3, 4 or a multiple of 3 channels, got shape "
             f"{tuple(images.shape)}; pass grey or colour images"

@@ -57,6 +57,9 @@ def test_layouts_of_frames_are_the_same_reward():
     assert torch.equal(reward(torch.from_numpy(images)), expected)
     assert torch.equal(reward(images.transpose(0, 3, 1, 2)), expected)
     assert torch.equal(reward((images / 255.0).astype(np.float32)), expected)
+    small = images[:, ::4, ::4]  # 16 pixels wide; 48 could be a number of channels as well
+    wide = small.repeat(3, axis=1).repeat(3, axis=2)
+    assert torch.equal(reward(wide.transpose(0, 3, 1, 2)), reward(wide))
     larger = images.repeat(2, axis=1).repeat(2, axis=2)
     torch.testing.assert_close(reward(larger), expected, atol=0.02, rtol=0)
 

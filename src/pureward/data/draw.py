@@ -19,10 +19,16 @@ from pureward.errors import InputError
 class Painter:
     """Draws frames of an environment's stored states, a batch of worlds at a time."""
 
-    def __init__(self, env: BatchEnv):
-        """Take an environment with cameras."""
-        self._env = env
-        self.frame_shape = env.frame_shape
+    def __init__(self, env: str | BatchEnv, device: str = "cpu", *, worlds: int = 32):
+        """Make an environment with cameras, or use one.
+
+        Args:
+            env: a task, or an environment with cameras.
+            device: of a task's environment.
+            worlds: of a task's environment.
+        """
+        self._env = make(env, worlds, device, cameras=True) if isinstance(env, str) else env
+        self.frame_shape = self._env.frame_shape
 
     def draw(self, episode: Episode) -> Episode:
         """Return the episode with frames, drawn if it has none."""
@@ -63,5 +69,5 @@ def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Ep
     episodes = list(episodes)
     if all(episode.frames is not None for episode in episodes):
         return episodes
-    painter = Painter(make(task, 32 if device == "cpu" else 512, device, cameras=True))
+    painter = Painter(task, device, worlds=32 if device == "cpu" else 512)
     return [painter.draw(episode) for episode in episodes]
