@@ -122,6 +122,29 @@ def test_rewards_are_those_of_the_arrival_states():
     assert metrics["reward/mean"] == pytest.approx((starts + 2).mean().item())
 
 
+def test_a_terminal_step_is_paid_for_the_absorbing_state_after_it():
+    """γ = ½: a reward of 6 for ever after is ½ · 6 / (1 − ½) = 6 for the last step."""
+    replay, agent = filled(0, n_step=1), Recorder()
+    before, after = seen(0), seen(2)
+    ends, no = torch.tensor([True, False]), torch.zeros(WORLDS, dtype=torch.bool)
+    step = Step(
+        obs=after,
+        reward=torch.zeros(WORLDS),
+        terminated=ends,
+        truncated=no,
+        success=no,
+        final_obs=after,
+    )
+    replay.add(before, torch.zeros(WORLDS, 1), step)
+    labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]
+    learner = purl(replay, labels, agent=agent, absorbing_reward=lambda: torch.tensor([6.0]))
+    learner.improve(2)
+    for batch in agent.batches:
+        first = batch.state[:, 0] == 0
+        assert torch.equal(batch.reward, torch.where(first, 2.0 + 6.0, 3.0))
+        assert torch.equal(batch.discount, torch.where(first, 0.0, 0.5))
+
+
 def test_rewards_at_the_ceiling_and_above_the_threshold_are_counted():
     replay = filled(1)  # arrivals 2 and 3 alone
     labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]

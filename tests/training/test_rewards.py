@@ -10,6 +10,7 @@ import torch
 
 from pureward.data.frames import FrameBank
 from pureward.data.replay.replay import Replay
+from pureward.errors import InputError
 from pureward.online.supervision import Supervision
 from pureward.relabel import CachedLabels, FreshLabels
 from pureward.rewards.methods import METHODS
@@ -36,6 +37,7 @@ def built(
     run: dict | None = None,
     failures: bool = False,
     view: View | None = None,
+    terminates: bool = False,
     **settings,
 ) -> LearnedRunReward:
     """The reward of a run on positives with rewards, or with 0 and 1."""
@@ -49,7 +51,8 @@ def built(
         config.replay, worlds=4, horizon=9, state_size=1, action_size=1, frame_shape=SHAPE
     )
     data = Supervision(train=bank(*(rewards or (0.0, 1.0))), held_out=None, failures=None)
-    return LearnedRunReward(config, replay, data, bank(0.0, 0.0) if failures else None)
+    known = bank(0.0, 0.0) if failures else None
+    return LearnedRunReward(config, replay, data, known, terminates=terminates)
 
 
 def adversary(reward: LearnedRunReward):
@@ -141,3 +144,24 @@ def test_the_reward_model_fits_the_annotated_rewards():
     assert len(passes) == 60
     assert report.train_error < 0.5 < passes[0].fitting_error
     assert built("nn-pugail").fit(passes.append) is None
+
+
+def test_imitation_has_an_absorbing_state_where_episodes_terminate():
+    reward = built("gail", terminates=True)
+    assert reward.absorbing_reward is not None
+    black = torch.zeros(1, *SHAPE, dtype=torch.uint8)
+    assert torch.equal(reward.absorbing_reward(), learned(reward)(black))
+    assert adversary(reward).absorbing is reward.learner.absorbing
+    for other in (
+        built("gail"),
+        built("gail", terminates=True, absorbing=False),
+        built("pnrl", terminates=True),
+    ):
+        assert other.absorbing_reward is None
+        assert adversary(other).absorbing is None
+
+
+def test_an_absorbing_state_needs_a_discount_below_one():
+    replay = replace(tiny("runs/none").replay, discount=1.0)
+    with pytest.raises(InputError, match="discount below 1"):
+        built("gail", terminates=True, run={"replay": replay})

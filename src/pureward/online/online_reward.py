@@ -168,16 +168,16 @@ class OnlineReward:
         seen = self._seen(frames)
         over = self._flags(ended, len(seen), "ended")
         moved = None if stepped is None else self._flags(stepped, len(seen), "stepped")
+        absorbing = self.learner.absorbing
+        if absorbing is not None and terminated is None:
+            raise InputError(
+                "with a horizon, `observe` needs `terminated`, got None; pass the environment's "
+                "flags, or leave out horizon"
+            )
         if moved is not None and not bool(moved.any()):
             return
         steps = self.frames.add(seen, over, moved)
-        absorbing = self.learner.absorbing
         if absorbing is not None:
-            if terminated is None:
-                raise InputError(
-                    "with a horizon, `observe` needs `terminated`, got None; pass the "
-                    "environment's flags, or leave out horizon"
-                )
             absorbing.arrive(self._flags(terminated, len(seen), "terminated"), over, moved)
         if self.learner.adversary is not None:
             self.learner.adversary.remember(self.frames, steps, self._generator)

@@ -132,7 +132,7 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     try:
         obs = env.reset()
         seen = [_observed(env, obs)]
-        results = []
+        results, over = [], torch.zeros(env.worlds, dtype=torch.bool, device=env.device)
         for _ in range(env.horizon):
             action = act(obs.state).clone()  # a policy may reuse its output buffer
             step = env.step(action)
@@ -141,6 +141,9 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
             ended = step.terminated | step.truncated
             result = {"actions": action, "rewards": step.reward, "success": step.success}
             results.append(result | {"ended": ended, "terminated": step.terminated})
+            over |= ended
+            if env.device.type == "cpu" and over.all():  # on CUDA this would wait for the device
+                break
     finally:
         env.resets = True
     env.check()

@@ -131,6 +131,8 @@ def evaluate(
         held = (held + 1) * (step.success & (going > 0))
         longest = torch.maximum(longest, held)
         going *= ~(step.terminated | step.truncated)
+        if env.device.type == "cpu" and not going.any():  # on CUDA this would wait for the device
+            break
     needed = max(0, HOLD - env.hold) + 1  # the first success comes after `hold` steps
     return Evaluation(
         returns=returns,
