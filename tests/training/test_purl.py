@@ -264,7 +264,7 @@ def test_a_run_whose_data_is_missing_can_be_started_again(data, tmp_path):
 def test_missing_data_is_reported_before_environments_are_built(
     missing, data, tmp_path, monkeypatch
 ):
-    monkeypatch.delattr(training_run, "make")
+    monkeypatch.delattr(pureward.RunConfig, "make_env")
     risk = replace(REWARD, risk="nnpnu" if missing == "failures" else "")
     absent = {missing: str(tmp_path / "nowhere")}
     config = learned(tmp_path / "run", "nn-pugail", data, reward=risk, **absent)
@@ -324,7 +324,7 @@ def test_jpeg_frames_give_a_warning(data, tmp_path, monkeypatch, capsys):
 
 
 def test_failures_for_probes_are_not_trained_on(data, tmp_path, monkeypatch):
-    monkeypatch.delattr(training_run, "make")
+    monkeypatch.delattr(pureward.RunConfig, "make_env")
     known = {"failures": str(data / "data"), "reward": replace(REWARD, risk="nnpnu")}
     config = learned(tmp_path / "run", "nn-pugail", data, **known)
     with pytest.raises(InputError, match="known failures must come from a dataset of their own"):
