@@ -4,9 +4,14 @@
 PRESETS = {
     "fast": {
         "all": {
-            "agent.norm_first": True,
-            "exploration.low": 0.05,
             "warmup_steps": 1_600,
+            "agent.norm_first": True,
+            "agent.actor_rate": 1e-3,
+            "agent.critic_rate": 1e-3,
+            "agent.polyak": 0.02,
+            "exploration.low": 0.05,
+            "exploration.high": 0.8,
+            "exploration.correlation": 0.8,
         },
         "truth": {
             "worlds": 16,
@@ -14,10 +19,7 @@ PRESETS = {
             "updates_per_step": 1,
             "batch": 256,
             "replay.capacity": 100_000,
-            "agent.actor_rate": 3e-4,
-            "agent.critic_rate": 3e-4,
-            "agent.polyak": 0.005,
-            "exploration.high": 0.4,
+            "agent.value_low": -100.0,  # symmetric, so the critic starts at 0
             "log_every": 1_600,
             "evaluate_every": 4_000,
             "evaluate_episodes": 50,
@@ -35,11 +37,6 @@ PRESETS = {
             # ±1 / (1 − γ): the critic starts at 0 and does not prefer actions it has not seen.
             "agent.value_low": -20.0,
             "agent.value_high": 20.0,
-            "agent.actor_rate": 1e-3,
-            "agent.critic_rate": 1e-3,
-            "agent.polyak": 0.02,
-            "exploration.high": 0.8,
-            "exploration.correlation": 0.8,
             # A core trains Table 3's network on 80 images a second, this one on 320.
             "reward.network.stage_channels": (8, 16, 32),
             "reward.network.stage_blocks": 0,
