@@ -7,7 +7,6 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 READY := $(VENV)/.ready-demo
 READY_TEST := $(VENV)/.ready-test
-CHECKS := $(VENV)/checks.log
 IDENTITY := -c 'import sys; print(sys.version, sys.base_prefix)'
 
 .PHONY: demo test slow lint docs bench stress short-stress clean FORCE
@@ -15,11 +14,9 @@ IDENTITY := -c 'import sys; print(sys.version, sys.base_prefix)'
 demo: $(READY)
 	$(BIN)/pureward demo --out demo
 
-# Lint, docs and stress run beside the tests; their output follows.
 test: $(READY_TEST)
-	@$(MAKE) -j2 --output-sync=target lint short-stress docs > $(CHECKS) 2>&1 & checks=$$!; \
-	$(PYTEST); tests=$$?; \
-	wait $$checks; others=$$?; cat $(CHECKS); exit $$((tests + others))
+	$(MAKE) -j2 --output-sync=target lint short-stress docs  # on two cores
+	$(PYTEST)
 
 slow: $(READY_TEST)
 	$(PYTEST) -m slow
