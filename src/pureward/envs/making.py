@@ -77,7 +77,7 @@ def make(
         )
     if (frames, state, processes) != ("render", "", False):
         raise InputError(
-            f"frames, state and processes are for Gymnasium environments, and {task!r} is none; "
+            f"frames, state and processes are for Gymnasium environments, and {task!r} is not one; "
             "leave them out"
         )
     if task in ENVIRONMENTS:

@@ -86,7 +86,7 @@ class Scorer:
     ) -> None:
         """Show frames of `frames` to a reward that learns; arguments as in `OnlineReward`."""
         if self.online is not None:
-            self.online.observe(_channels_last(frames), ended, terminated, stepped)
+            self.online.observe(frames, ended, terminated, stepped)
 
     def __call__(self, frames: Tensor, terminated: Any | None = None) -> Tensor:
         """Return rewards, float32 (batch,), on the reward's device.
@@ -96,7 +96,7 @@ class Scorer:
             terminated: whether the state is terminal, bool (batch,): then `terminal_reward` is
                 added.
         """
-        rewards = self.reward(frames if self.online is None else _channels_last(frames))
+        rewards = self.reward(frames)
         if self._absorbs and terminated is not None:
             over = torch.as_tensor(terminated, device=self.device).bool()
             if bool(over.any()):
@@ -157,8 +157,3 @@ def _stacked(images: Sequence[Any]) -> np.ndarray:
     except ValueError:
         sizes = sorted({np.asarray(image).shape for image in images})
         raise InputError(f"frames must have one size, got {sizes}; resize them") from None
-
-
-def _channels_last(frames: Tensor) -> Tensor:
-    # A width of 48 could be read as channels.
-    return frames.permute(0, 2, 3, 1)

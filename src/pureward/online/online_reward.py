@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pureward.data.absorbing import Absorbing
 from pureward.data.episodes import Episode, split_by_share
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict, find_verdict
@@ -117,13 +116,7 @@ class OnlineReward:
         self.frames = ObservedFrames(capacity, self._shape, self.device)
         absorbing = None
         if horizon is not None and config.absorbing:
-            absorbing = Absorbing(
-                horizon=horizon,
-                positive_share=data.absorbing_share(horizon),
-                recent=capacity,
-                frame_shape=self._shape,
-                device=self.device,
-            )
+            absorbing = data.absorbing(horizon, recent=capacity)
         known = None
         if failures is not None:
             size = self._shape[1:]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from pureward.data.absorbing import Absorbing
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.errors import InputError
@@ -48,6 +49,17 @@ class Supervision:
         """Return the frames for probes, by name."""
         named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
         return {name: bank for name, bank in named.items() if bank is not None}
+
+    def absorbing(self, horizon: int, *, recent: int, worlds: int = 0) -> Absorbing:
+        """Return counts of absorbing steps that fit these frames; arguments as in `Absorbing`."""
+        return Absorbing(
+            horizon=horizon,
+            positive_share=self.absorbing_share(horizon),
+            recent=recent,
+            frame_shape=self.train.shape,
+            device=self.train.device,
+            worlds=worlds,
+        )
 
     def absorbing_share(self, horizon: int) -> float:
         """Return the share of absorbing steps if terminated episodes continue to the horizon."""

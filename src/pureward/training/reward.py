@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pureward.data.absorbing import Absorbing
 from pureward.data.frames import FrameBank
 from pureward.data.replay.replay import Replay
 from pureward.envs import BatchEnv
@@ -110,14 +109,7 @@ class LearnedRunReward(RunReward):
                     "absorbing states need replay.discount below 1, got 1; lower it, or turn them "
                     "off with --reward.no-absorbing"
                 )
-            absorbing = Absorbing(
-                horizon=layout.horizon,
-                positive_share=data.absorbing_share(layout.horizon),
-                recent=layout.steps,
-                frame_shape=data.train.shape,
-                device=replay.device,
-                worlds=layout.worlds,
-            )
+            absorbing = data.absorbing(layout.horizon, recent=layout.steps, worlds=layout.worlds)
         self.learner = RewardLearner(
             settings,
             data,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Presets of environments without a table of their own: a CPU, thousands of frames, minutes."""
 
+from pureward.training.presets import walker
+
 PRESETS = {
     "fast": {
         "all": {
@@ -51,18 +53,7 @@ PRESETS = {
         "gated pu": {"prior": "0.5"},
     },
     "paper": {
-        "all": {
-            "worlds": 16,
-            "env_steps": 5_000_000,
-            "warmup_steps": 10_000,
-            "updates_per_step": 2,
-            "batch": 256,
-            "reward.updates": 2,  # Algorithm 1: one update of D to one of the policy
-            "log_every": 10_000,
-            "evaluate_every": 250_000,
-            "checkpoint_every": 500_000,
-            "snapshot_every": 250_000,
-        },
+        "all": walker.PRESETS["paper"]["all"],
         "learned": {"save_replay": False},
         "pu": {"prior": "0.5"},
     },
