@@ -48,6 +48,14 @@ PACE = {
 }
 LOW = {"prior": "bbe:0.002:0.8"}
 EVEN = {"reward.even": True}
+NOISELESS = {VIEW + "noise": 0.0}
+SLOW = {"reward.learning_rate": 1e-5}
+# −log(1 − D) is at most 3, so D counts up to 0.95 instead of 0.63.
+CEILING = {"reward.ceiling": 3.0, "agent.value_high": 300.0}
+HIGHER = {
+    "walker": CEILING | {"agent.atoms": 101},
+    "lift": CEILING | {"agent.value_low": -300.0, "agent.atoms": 201},
+}
 TABLE_2 = {
     ("walker", "imitation"): "0.25",
     ("walker", "gated"): "0.5",
@@ -75,6 +83,19 @@ def both(method: str, **named: dict[str, Any]) -> dict[str, Row]:
     }
 
 
+def changed(method: str, base: dict[str, Any], task: str) -> dict[str, Row]:
+    """Rows that differ from the preset `base`."""
+    higher = HIGHER[task]
+    return both(
+        method,
+        noiseless=base | NOISELESS,
+        slow=base | SLOW,
+        noiseless_slow=base | NOISELESS | SLOW,
+        ceiling=base | higher,
+        noiseless_ceiling=base | NOISELESS | higher,
+    )
+
+
 IMITATION = {
     "nn-pugail-shift": Row(method="nn-pugail", changes=SHIFTS),
     "nn-pugail-centre": Row(method="nn-pugail", changes=CENTRE),
@@ -90,10 +111,13 @@ SUPERVISED = {
     "prl-shift-flip": Row(method="prl", changes=SHIFTS | FLIP, seeds=5),
 }
 ROWS: dict[str, dict[str, Row]] = {
-    "walker": IMITATION | SUPERVISED,
-    "lift": IMITATION | SUPERVISED,
-    "reach": IMITATION | SUPERVISED,
-}
+    task: IMITATION
+    | SUPERVISED
+    | changed("nn-pugail", LOW | EVEN | MEMORY, task)
+    | changed("gail", MEMORY, task)
+    | changed("nn-purl", MEMORY, task)
+    for task in ("walker", "lift")
+} | {"reach": IMITATION | SUPERVISED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +129,8 @@ class Args:
     """Names of rows; () runs all."""
     env_steps: int = 0
     """Of every run; 0 takes the preset's."""
+    evaluate_every: int = 0
+    """Steps between evaluations; 0 takes the preset's."""
     at_once: int = 8
     """Runs beside each other."""
     budget: float = 0.0
@@ -154,7 +180,9 @@ def training(args: Args, name: str, row: Row, seed: int) -> Training:
         args.task, method=row.method, seed=seed, out=str(out), device=args.device, **data
     )
     config = with_settings(config, PLAIN | PACE[args.task] | row.changes)
-    return Training(config=replace(config, env_steps=args.env_steps or config.env_steps))
+    steps = args.env_steps or config.env_steps
+    every = args.evaluate_every or config.evaluate_every
+    return Training(config=replace(config, env_steps=steps, evaluate_every=every))
 
 
 def report(job: Training, name: str) -> dict[str, Any]:
