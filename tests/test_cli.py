@@ -181,6 +181,19 @@ def test_options_are_checked_before_data(words, message, capsys):
     assert ("needs" in error) == message.startswith("pureward")
 
 
+@pytest.mark.parametrize("task", ["reach", "walker", "lift", "stack"])
+@pytest.mark.parametrize("words", [["--frames", "camera"], ["--state", "arm"], ["--processes"]])
+def test_options_of_gymnasium_environments_are_for_these_alone(task, words, tmp_path, capsys):
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as stop:
+        main(["train", task, "--demonstrations", "data", "--out", str(out), *words])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert f"are for Gymnasium environments, and {task!r} is not one; leave them out" in error
+    assert len(error.splitlines()) == 1
+    assert not out.exists()
+
+
 def test_a_value_of_the_wrong_type_prints_the_help_of_its_option(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["expert", "reach", "--worlds", "many"])

@@ -10,8 +10,8 @@ ROOT = Path(pureward.__file__).parent
 
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
-    {"errors", "gym", "interval", "progress"},
-    {"types", "registry", "settings", "pixels"},
+    {"errors", "interval", "progress"},
+    {"types", "registry", "settings", "pixels", "gym"},
     {"files", "capture"},
     {"envs.sim"},
     {"envs.tasks"},

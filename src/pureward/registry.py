@@ -9,8 +9,9 @@ A package adds its own with an entry point in the group "pureward", whose module
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pureward.errors import InputError
 
@@ -86,3 +87,25 @@ def load_plugins() -> None:
                 f"the plugin {point.name!r} ({point.value}) cannot be imported "
                 f"({type(error).__name__}: {error}); repair or uninstall its package"
             ) from error
+
+
+def import_function(name: str, rule: str) -> Callable[..., Any]:
+    """Return the user's function of a name MODULE:FUNCTION.
+
+    Args:
+        name: the module and the function in it.
+        rule: beginning of the error message, which says what a name may be.
+    """
+    module, colon, function = name.partition(":")
+    try:
+        if not colon:
+            raise ValueError("it names no function")
+        found = getattr(import_module(module), function)
+        if not callable(found):
+            raise TypeError(f"a {type(found).__name__} is not callable")
+    except Exception as error:  # a module may raise anything while it is imported
+        raise InputError(
+            f"{rule}, got {name!r} ({type(error).__name__}: {error}); check the spelling and that "
+            "the module is on PYTHONPATH"
+        ) from error
+    return found

@@ -156,6 +156,16 @@ def test_imitation_rewards_are_compared_by_ranks():
     assert by_difference([honest, unpaid, hacked]) == [2, 0, 1]
 
 
+def test_episodes_of_different_lengths_are_compared_by_their_mean_step():
+    """Ranks of learned minus true: −2, −2; 5, 1, 3; −5."""
+    honest, hacked, unpaid = (
+        scored([0.5, 0.5], [50.0, 50.0]),
+        scored([0.0, 0.1, 0.05], [90.0, 80.0, 85.0]),
+        scored([1.0], [1.0]),
+    )
+    assert by_difference([unpaid, honest, hacked]) == [2, 1, 0]
+
+
 def test_tracks_of_a_gated_reward():
     frames = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
     scored = score_episode(

@@ -49,7 +49,7 @@ def test_a_policy_module_that_cannot_be_imported_is_refused(tmp_path, monkeypatc
     arguments = ["show", "reach", "--out", str(tmp_path / "out"), "--policy", "unreadable:act"]
     code, err = fails(arguments, capsys)
     assert code == 2
-    assert "got 'unreadable:act' (invalid syntax (unreadable.py, line 1))" in err
+    assert "got 'unreadable:act' (SyntaxError: invalid syntax (unreadable.py, line 1))" in err
 
 
 def test_both_cameras_of_the_arm_are_shown(tmp_path):

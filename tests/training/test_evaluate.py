@@ -69,6 +69,13 @@ def test_success_must_last(monkeypatch):
     assert evaluate(env, home, seed=0).solved.tolist() == [False, True]
 
 
+def test_an_episode_that_terminates_in_success_is_solved():
+    """A point moves by 0.3 a step and ends in the middle, or after ten steps elsewhere."""
+    env = pureward.make("point_env:PointEnv", 8, "cpu")
+    assert evaluate(env, lambda state: -3.0 * state, seed=0).solved.all()
+    assert not evaluate(env, lambda state: state.sign(), seed=0).solved.any()
+
+
 @pytest.mark.parametrize(("hold", "first"), [(1, HOLD), (4, HOLD), (HOLD, HOLD), (12, 12)])
 def test_the_hold_of_a_task_counts_towards_the_hold_of_an_evaluation(monkeypatch, hold, first):
     env = pureward.make("reach", 16, "cpu")

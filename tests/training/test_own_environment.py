@@ -61,7 +61,7 @@ def test_a_reward_is_learned_and_the_run_resumed_evaluated_probed_and_shown(
     ("name", "told"),
     [
         ("point_env:Nothing", "an environment is a task, gym:ID or MODULE:FUNCTION"),
-        ("point_env:np", "must be a function that makes an environment"),
+        ("point_env:np", "TypeError: a module is not callable"),
     ],
 )
 def test_an_environment_that_is_not_there_is_told(name, told, tmp_path):

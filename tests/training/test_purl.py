@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -410,7 +411,7 @@ def test_damaged_scores_and_memory_are_rejected(name, value, half_done):
     saved = checkpoint.read_newest(directory.checkpoints)
     saved.tensors[f"learner/remembered/{name}"].fill_(value)
     with pytest.raises(InputError, match=f"is damaged .*{name} must lie in .*has {value}"):
-        training_run.Run(config, directory, saved)
+        training_run.Run(config, directory, saved, ExitStack())
 
 
 def test_an_estimated_prior_is_saved_in_float64(more, tmp_path, monkeypatch):

@@ -165,3 +165,5 @@ def test_an_absorbing_state_needs_a_discount_below_one():
     replay = replace(tiny("runs/none").replay, discount=1.0)
     with pytest.raises(InputError, match="discount below 1"):
         built("gail", terminates=True, run={"replay": replay})
+    for method in ("prl", "pnrl", "nn-purl"):  # have no absorbing state
+        built(method, terminates=True, run={"replay": replay, "prior": ""})

@@ -118,9 +118,9 @@ def probe(
         raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
     place = str(find_device(device))
     policy, reward = load_policy(run, device=place), load_reward(run, device=place)
-    env = policy.config.make_env(episodes, place, seed=seed, cameras=True)
     stack = policy.config.replay.frame_stack
-    scored = [score_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
+    with policy.config.make_env(episodes, place, seed=seed, cameras=True) as env:
+        scored = [score_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
     order = by_difference(scored)
     rows = [one.returns() for one in scored]
     names = ("evidence.png", "evidence.mp4", "probe.json")
@@ -175,7 +175,7 @@ def by_difference(scored: list[ScoredEpisode]) -> list[int]:
         differences = [abs(each["predicted_return"] - each["true_return"]) for each in returns]
     else:
         both = [one.learned for one in scored], [one.episode.rewards for one in scored]
-        ranks = (rankdata(torch.stack(rewards), axis=None) for rewards in both)
-        learned, truth = (rank.reshape(len(scored), -1) for rank in ranks)
-        differences = (learned - truth).sum(axis=1).tolist()
+        learned, truth = (rankdata(torch.cat(rewards)) for rewards in both)
+        ends = np.cumsum([len(one.learned) for one in scored])[:-1]  # lengths may differ
+        differences = [steps.mean() for steps in np.split(learned - truth, ends)]
     return sorted(range(len(scored)), key=lambda index: -differences[index])

@@ -3,7 +3,6 @@
 
 import re
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from pureward.envs import BatchEnv, make
 from pureward.errors import InputError
 from pureward.picture import cameras, contact_sheet, mosaic, save_image, video
 from pureward.progress import Progress
+from pureward.registry import import_function
 from pureward.runs.config_file import read_config
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import load_policy
@@ -103,19 +103,8 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
         return lambda _: torch.zeros(shape, device=env.device)
     if name and Path(name).is_dir():
         return load_policy(Path(name), device=str(env.device)).act
-    try:
-        module, colon, function = name.partition(":")
-        if not colon:
-            raise ValueError("there is no such folder")
-        policy: Policy = getattr(import_module(module), function)
-        if not callable(policy):
-            raise ValueError(f"it is a {type(policy).__name__}")
-    except Exception as error:  # a module may raise anything while it is imported
-        raise InputError(
-            f"policy must be 'random', 'zero', 'scripted' (lift and stack), a run directory or "
-            f"MODULE:FUNCTION, got {name!r} ({error}); check the spelling and that the module is "
-            "on PYTHONPATH"
-        ) from error
+    rule = "'random', 'zero', 'scripted' (lift and stack), a run directory or MODULE:FUNCTION"
+    policy = import_function(name, f"policy must be {rule}")
 
     def act(state: torch.Tensor) -> torch.Tensor:
         try:

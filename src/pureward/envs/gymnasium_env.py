@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gymnasium environments as a batch of worlds, by name: `gym:ID` or `MODULE:FUNCTION`.
+"""Gymnasium environments as a batch of worlds: `gym:ID`, `MODULE:FUNCTION`, or an object.
 
-The worlds are a Gymnasium vector environment whose automatic reset is off. `step` looks at every
-arrival state, then resets the worlds that ended: the last frame of an episode is seen and scored.
+`step` looks at every arrival state, then resets the worlds that ended: the last frame of an episode
+is seen and scored. That is so for worlds that are made here, whose automatic reset is off, and for
+every autoreset mode of a vector environment of the user.
 """
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, cast
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium import logger, spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from torch import Tensor
 
 from pureward.envs.batch import BatchEnv
 from pureward.errors import InputError, SimulationError, check_seed
+from pureward.gym import arrivals, autoreset_mode
 from pureward.pixels import to_frames
+from pureward.registry import import_function
 from pureward.types import Observation, Step
 
 GYM = "gym:"
+#: Makes one environment, or with the argument `num_envs` a vector environment.
+Maker = Callable[..., gymnasium.Env | VectorEnv]
 #: Functions that were passed as objects, by their name MODULE:FUNCTION.
-_PASSED: dict[str, Callable[..., gymnasium.Env]] = {}
+_PASSED: dict[str, Maker] = {}
 #: Steps of an episode, where the environment sets no limit.
 DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
@@ -31,39 +40,121 @@ DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
 
 
-def find_maker(name: str) -> Callable[..., gymnasium.Env]:
-    """Return the function that makes one environment of a name.
+def find_maker(name: str) -> Maker:
+    """Return the function that makes environments of a name.
 
     Args:
-        name: `gym:ID`, or `MODULE:FUNCTION` with a function that returns a `gymnasium.Env`.
+        name: `gym:ID`, `MODULE:FUNCTION`, or what `name_of` returned.
     """
     if name.startswith(GYM):
-        identity = name.removeprefix(GYM)
-
-        def by_id(**options: Any) -> gymnasium.Env:
-            return gymnasium.make(identity, **options)
-
-        return by_id
+        return partial(gymnasium.make, name.removeprefix(GYM))
     if name in _PASSED:
         return _PASSED[name]
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(import_module(module), function)
-    except Exception as error:  # a module may raise anything while it is imported
+    return import_function(name, "an environment is a task, gym:ID or MODULE:FUNCTION")
+
+
+def name_of(given: Maker | gymnasium.Env) -> str:
+    """Return the name of an environment that was passed as an object, and register it.
+
+    Args:
+        given: a function that makes environments, or an environment, which is copied.
+    """
+    if isinstance(given, VectorEnv):
         raise InputError(
-            f"an environment is a task, gym:ID or MODULE:FUNCTION, got {name!r} "
-            f"({type(error).__name__}: {error}); check the spelling and PYTHONPATH"
-        ) from error
-    if not callable(found):
-        raise InputError(f"{name} must be a function that makes an environment; check the name")
-    return cast(Callable[..., gymnasium.Env], found)
-
-
-def name_of(make_one: Callable[..., gymnasium.Env]) -> str:
-    """Return the name MODULE:FUNCTION of a function that makes an environment, and register it."""
-    name = f"{make_one.__module__}:{make_one.__qualname__}"
-    _PASSED[name] = make_one
+            f"a run makes vector environments of several sizes, got one of {given.num_envs}; pass "
+            "a function of num_envs that makes it"
+        )
+    if not isinstance(given, gymnasium.Env):
+        if not callable(given):
+            raise InputError(
+                f"an environment is a name, a function or a gymnasium.Env, got {given!r}; pass one"
+            )
+        kind = given if hasattr(given, "__qualname__") else type(given)
+        name = f"{given.__module__}:{kind.__qualname__}"
+        _PASSED[name] = given
+        return name
+    if (spec := given.spec) is not None:
+        kwargs = {key: value for key, value in spec.kwargs.items() if key != "render_mode"}
+        if replace(spec, kwargs=kwargs) == gymnasium.registry.get(spec.id):
+            return GYM + spec.id
+    kind = type(given.unwrapped)
+    name = f"{kind.__module__}:{kind.__qualname__}()"  # not importable: other settings than these
+    _PASSED[name] = partial(_copy, given)
     return name
+
+
+def _copy(env: gymnasium.Env, render_mode: str | None = None) -> gymnasium.Env:
+    if render_mode not in (None, env.render_mode):
+        raise InputError(
+            f"frames are rendered with render_mode={render_mode!r}, and {env} was made with "
+            f"{env.render_mode!r}; make it with that, or take frames from the observation"
+        )
+    try:
+        return deepcopy(env)
+    except Exception as error:  # whatever a part of it raises
+        raise InputError(
+            f"an environment object is copied for every world, and {env} cannot be "
+            f"({type(error).__name__}: {error}); pass a function that makes it"
+        ) from error
+
+
+def _make_worlds(make: Maker, worlds: int, processes: bool, options: dict[str, Any]) -> VectorEnv:
+    """Make worlds, or take the vector environment of a function with the argument `num_envs`."""
+    if "num_envs" not in inspect.signature(make).parameters:
+        kind = AsyncVectorEnv if processes else SyncVectorEnv
+        makers = [lambda: _checked(make(**options), gymnasium.Env)] * worlds
+        return kind(makers, autoreset_mode=AutoresetMode.DISABLED)
+    if processes:
+        raise InputError(
+            "processes are for functions that make one environment, and this one makes vector "
+            "environments; leave processes out, or return an AsyncVectorEnv"
+        )
+    envs = _checked(make(num_envs=worlds, **options), VectorEnv)
+    if envs.num_envs != worlds:
+        raise InputError(
+            f"a vector environment must have num_envs worlds, {worlds}, got {envs.num_envs}; pass "
+            "it on"
+        )
+    return envs
+
+
+def _checked(made: Any, wanted: type) -> Any:
+    if not isinstance(made, wanted):
+        raise InputError(
+            f"a function must return a gymnasium.Env, or with the argument num_envs a "
+            f"gymnasium.vector.VectorEnv, got {type(made).__name__}; return what it must"
+        )
+    return made
+
+
+@contextmanager
+def _quiet(envs: VectorEnv | None) -> Iterator[None]:
+    """Do not print the tracebacks of worker processes: their error becomes one sentence."""
+    level = logger.min_level
+    if envs is not None and isinstance(envs.unwrapped, AsyncVectorEnv):
+        logger.min_level = logger.ERROR + 1
+    try:
+        yield
+    finally:
+        logger.min_level = level
+
+
+def _time_limit(envs: VectorEnv) -> int:
+    """Steps after which episodes are truncated by `gymnasium.make` or a `TimeLimit` wrapper."""
+    inner, limit = envs.unwrapped, None
+    if isinstance(inner, SyncVectorEnv):
+        limit = _limit_of(inner.envs[0])
+    elif isinstance(inner, AsyncVectorEnv):
+        with inner.env_fns[0]() as one:  # a worker stops if it is asked for what it does not have
+            limit = _limit_of(one)
+    elif envs.spec is not None:
+        limit = envs.spec.max_episode_steps
+    return limit or DEFAULT_HORIZON
+
+
+def _limit_of(env: gymnasium.Env) -> int | None:
+    name = "_max_episode_steps"  # of the wrapper; the spec is missing in classes without an ID
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
 
 
 class GymnasiumEnv(BatchEnv):
@@ -72,7 +163,7 @@ class GymnasiumEnv(BatchEnv):
     def __init__(
         self,
         name: str,
-        make_one: Callable[..., gymnasium.Env],
+        make_worlds: Maker,
         *,
         worlds: int,
         device: torch.device,
@@ -86,7 +177,8 @@ class GymnasiumEnv(BatchEnv):
 
         Args:
             name: of the environment, for messages.
-            make_one: makes one environment; called with render_mode if frames are rendered.
+            make_worlds: makes one environment, or with the argument num_envs a vector environment;
+                called with render_mode if frames are rendered.
             worlds: how many.
             device: where actions are and observations go.
             seed: of the first states.
@@ -100,26 +192,35 @@ class GymnasiumEnv(BatchEnv):
         self._frame_keys = tuple(frames.split(",")) if cameras and frames != "render" else ()
         renders = cameras and not self._frame_keys
         options = {"render_mode": "rgb_array"} if renders else {}
-        kind = AsyncVectorEnv if processes else SyncVectorEnv
         self._renders = renders
         self._envs = self._call(
-            "be made",
-            lambda: kind(
-                [lambda: make_one(**options)] * worlds, autoreset_mode=AutoresetMode.DISABLED
-            ),
+            "be made", lambda: _make_worlds(make_worlds, worlds, processes, options)
         )
+        try:
+            self._inspect(state)
+            self.seed(seed)
+            self._set_sizes(self.reset())
+        except BaseException:
+            self.close()
+            raise
+
+    def _inspect(self, state: str) -> None:
+        """Find modes, keys, bounds and limits of the environments."""
+        self._mode, inner = autoreset_mode(self._envs, self._renders), self._envs.unwrapped
+        if isinstance(inner, AsyncVectorEnv) and not inner.shared_memory:
+            if self._mode == AutoresetMode.NEXT_STEP:  # its workers would reset twice
+                raise InputError(
+                    "an AsyncVectorEnv without shared memory needs the autoreset mode SAME_STEP or "
+                    "DISABLED, got NEXT_STEP; change the mode"
+                )
         self._state_keys = self._find_state_keys(state)
         self._low, self._high = self._find_actions()
         self.action_size = len(self._low)
-        spec = self._envs.spec
-        self.horizon = (spec.max_episode_steps if spec else None) or DEFAULT_HORIZON
+        self.horizon = _time_limit(self._envs)
         fps = self._envs.metadata.get("render_fps") or DEFAULT_FPS
         self.control_step = 1.0 / float(fps)
-        self.elapsed = torch.zeros(worlds, dtype=torch.int64, device=device)
+        self.elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self._sizes: list[tuple[int, ...]] | None = None
-        self.seed(seed)
-        first = self.reset()
-        self._set_sizes(first)
 
     def seed(self, seed: int) -> None:
         """Draw the first states of episodes to come from this seed."""
@@ -145,41 +246,67 @@ class GymnasiumEnv(BatchEnv):
         chosen = (self._low + share * (self._high - self._low)).reshape(shape)
         chosen = chosen.astype(self._envs.action_space.dtype)
         seen, reward, ended, cut, info = self._call("step", lambda: self._envs.step(chosen))
+        if not np.isfinite(reward).all():
+            raise SimulationError(f"{self.name} returned a reward of NaN or infinity; check it")
         self.elapsed += 1
-        arrival = obs = self._observation(seen)
+        was_reset = (ended | cut) & (self._mode == AutoresetMode.SAME_STEP)
+        arrival = self._observation(arrivals(seen, info, was_reset))
         terminated = torch.as_tensor(ended, device=self.device)
         truncated = torch.as_tensor(cut, device=self.device) | (self.elapsed >= self.horizon)
         truncated &= ~terminated
         over = terminated | truncated
-        if bool(over.any()):
-            options = {"reset_mask": over.cpu().numpy()}
-            seen, _ = self._call("be reset", lambda: self._envs.reset(options=options))
-            self.elapsed.masked_fill_(over, 0)
-            obs = self._observation(seen)
         return Step(
-            obs=obs,
+            obs=self._begin(over, was_reset, seen, arrival) if bool(over.any()) else arrival,
             reward=torch.as_tensor(reward, dtype=torch.float32, device=self.device),
             terminated=terminated,
             truncated=truncated,
-            success=self._success(info),
+            success=self._success(info, was_reset),
             final_obs=arrival,
         )
 
+    def _begin(
+        self, over: Tensor, was_reset: np.ndarray, seen: Any, arrival: Observation
+    ) -> Observation:
+        """Begin new episodes where one is over, except in worlds that were reset already."""
+        mask = over.cpu().numpy() & ~was_reset
+        if mask.any():
+            options = {"reset_mask": mask}
+            seen, _ = self._call("be reset", lambda: self._envs.reset(options=options))
+        self.elapsed.masked_fill_(over, 0)
+        obs = self._observation(seen)
+        if not torch.equal(obs.state[~over], arrival.state[~over]):
+            raise SimulationError(
+                f"{self.name} must reset only the worlds of options['reset_mask'], and others "
+                "changed too; correct its reset, or use the autoreset mode SAME_STEP"
+            )
+        return obs
+
     def close(self) -> None:
-        """Close the environments and their processes."""
-        self._envs.close()
+        """Close the environments and their processes, also if one of these has ended."""
+        try:
+            with _quiet(self._envs):
+                self._envs.close()
+        except Exception:  # whatever an environment raises must not hide an earlier error
+            for process in getattr(self._envs.unwrapped, "processes", ()):
+                process.kill()
+            self._envs.closed = True
 
     def _call(self, what: str, function: Callable[[], Any]) -> Any:
         """Call the environments; an error of theirs becomes a sentence."""
         try:
-            return function()
+            with _quiet(getattr(self, "_envs", None)):
+                return function()
         except (InputError, SimulationError):
             raise
         except Exception as error:
-            first = (str(error).splitlines() or ["no message"])[0]
+            reason = (str(error).splitlines() or ["no message"])[0]
+            if isinstance(error, EOFError | ConnectionError):
+                reason = "the process of a world ended"
+            remedy = "try it alone with gymnasium, without pureward"
+            if what == "render" or "render_mode" in reason:
+                remedy = "it must take render_mode='rgb_array', or have frames in its observation"
             raise SimulationError(
-                f"{self.name} could not {what} ({type(error).__name__}: {first}); "
-                "try it alone with gymnasium, without pureward"
+                f"{self.name} could not {what} ({type(error).__name__}: {reason}); {remedy}"
             ) from error
 
     def _find_state_keys(self, state: str) -> tuple[str, ...]:
@@ -205,8 +332,8 @@ class GymnasiumEnv(BatchEnv):
         space = self._envs.single_action_space
         if not isinstance(space, spaces.Box):
             raise InputError(
-                f"actions must be continuous (a Box), and those of {self.name} are {space}; train "
-                "with an RL library of yours on a reward of pureward (Discriminator, load_reward)"
+                f"actions must be continuous (a Box), and those of {self.name} are {space}; use an "
+                "RL library with pureward.OnlineReward and its hooks (docs/how-to/rl-libraries.md)"
             )
         if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
             raise InputError(
@@ -228,7 +355,8 @@ class GymnasiumEnv(BatchEnv):
             images = self._call("render", self._envs.render)
             if any(image is None for image in images):
                 raise InputError(
-                    f"{self.name} rendered nothing; make it with render_mode='rgb_array'"
+                    f"{self.name} rendered nothing; it must render with render_mode='rgb_array', "
+                    "or have frames in its observation"
                 )
             frames = self._frames([images])
         elif self._frame_keys:
@@ -251,9 +379,11 @@ class GymnasiumEnv(BatchEnv):
         self._sizes = sizes
         return torch.cat([to_frames(image, self.device) for image in images], dim=1)
 
-    def _success(self, info: dict[str, Any]) -> Tensor:
+    def _success(self, info: dict[str, Any], was_reset: np.ndarray) -> Tensor:
         """Whether the environment reports success; where it reports nothing, no."""
+        last, nothing = info.get("final_info", {}), np.zeros(self.worlds, dtype=bool)
         for key in _SUCCESS:
-            if key in info:
-                return torch.as_tensor(np.asarray(info[key], dtype=bool), device=self.device)
-        return torch.zeros(self.worlds, dtype=torch.bool, device=self.device)
+            if key in info or key in last:
+                now, final = (np.asarray(i.get(key, nothing), dtype=bool) for i in (info, last))
+                return torch.as_tensor(np.where(was_reset, final, now), device=self.device)
+        return torch.as_tensor(nothing, device=self.device)

@@ -2,6 +2,7 @@
 """Makes environments by name."""
 
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,12 +13,17 @@ from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
 from pureward.types import find_device
 
+if TYPE_CHECKING:
+    import gymnasium
+
+    from pureward.envs.gymnasium_env import Maker
+
 # Rejects a mistyped number before memory is allocated; the engines use 32-bit indices.
 _MAX_WORLDS = 2**20
 
 
 def make(
-    task: str,
+    task: "str | Maker | gymnasium.Env",
     worlds: int = 1,
     device: str | torch.device = "auto",
     *,
@@ -34,8 +40,9 @@ def make(
     """Make a batch of environments.
 
     Args:
-        task: a name in `pureward.TASKS` or `pureward.ENVIRONMENTS`, `gym:ID`, or MODULE:FUNCTION
-            with a function that returns a `gymnasium.Env`.
+        task: a name in `pureward.TASKS` or `pureward.ENVIRONMENTS`, `gym:ID`, MODULE:FUNCTION, or
+            the function itself, which makes a `gymnasium.Env`, or with the argument num_envs a
+            `gymnasium.vector.VectorEnv`; or a `gymnasium.Env`, which is copied.
         worlds: how many environments step together.
         device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
         seed: seed of the first states; it repeats the same episodes on the same device.
@@ -60,7 +67,7 @@ def make(
             "make several batches for more"
         )
     place = find_device(device)
-    check_name(task, distractors)
+    task = check_name(task, distractors, frames=frames, state=state, processes=processes)
     if ":" in task:
         from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker
 
@@ -74,11 +81,6 @@ def make(
             frames=frames,
             state=state,
             processes=processes,
-        )
-    if (frames, state, processes) != ("render", "", False):
-        raise InputError(
-            f"frames, state and processes are for Gymnasium environments, and {task!r} is not one; "
-            "leave them out"
         )
     if task in ENVIRONMENTS:
         return ENVIRONMENTS[task](
@@ -106,17 +108,35 @@ def make(
     return TaskEnv(row, physics, views, seed=seed, stagger=stagger)
 
 
-def check_name(task: str, distractors: str | None = None, *, scripted: bool = False) -> None:
-    """Reject an environment that does not exist, or that lacks distractors or a script."""
+def check_name(
+    task: "str | Maker | gymnasium.Env",
+    distractors: str | None = None,
+    *,
+    scripted: bool = False,
+    frames: str = "render",
+    state: str = "",
+    processes: bool = False,
+) -> str:
+    """Return the name of an environment; reject one that is not there, or lacks what is asked."""
+    if not isinstance(task, str):
+        from pureward.envs.gymnasium_env import name_of
+
+        task = name_of(task)
     if ":" in task:
         from pureward.envs.gymnasium_env import find_maker
 
         find_maker(task)
+    elif (frames, state, processes) != ("render", "", False):
+        raise InputError(
+            f"frames, state and processes are for Gymnasium environments, and {task!r} is not one; "
+            "leave them out"
+        )
     if ":" in task or task in ENVIRONMENTS:
         if distractors is not None or scripted:
             lacks = "distractors" if distractors is not None else "script"
             raise InputError(f"environment {task!r} has no {lacks}; leave it out")
-        return
+        return task
     TASKS[task].variant(distractors)
     if scripted and TASKS[task].script is None:
         raise InputError(f"task {task!r} has no script; leave guided at 0")
+    return task

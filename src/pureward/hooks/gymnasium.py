@@ -14,6 +14,8 @@ from pureward.rewards.learned import LearnedReward
 try:
     import gymnasium
     from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+    from pureward.gym import arrivals, autoreset_mode
 except ModuleNotFoundError as error:
     raise missing_extra(error) from error
 
@@ -94,21 +96,8 @@ class VectorRewardWrapper(VectorWrapper):
             updates: of D in each of them.
         """
         super().__init__(env)
-        mode = env.metadata.get("autoreset_mode")
-        try:
-            self._mode = AutoresetMode(mode)
-        except ValueError:
-            raise InputError(
-                f"a vector environment must state metadata['autoreset_mode'], got {mode!r}; set it "
-                "to a gymnasium.vector.AutoresetMode"
-            ) from None
         check_source(frames, env.single_observation_space, env.render_mode)
-        if frames == "render" and self._mode == AutoresetMode.SAME_STEP:
-            raise InputError(
-                "frames='render' needs the autoreset mode NEXT_STEP or DISABLED, got SAME_STEP, "
-                "which resets before the last frame can be rendered; change the mode, or take "
-                "frames from the observation"
-            )
+        self._mode = autoreset_mode(env, renders=frames == "render")
         self._source = frames
         self._scorer = Scorer(reward, discount=discount, learn_every=learn_every, updates=updates)
         self._resets = np.zeros(self.num_envs, dtype=bool)  # reset by the next step
@@ -131,10 +120,9 @@ class VectorRewardWrapper(VectorWrapper):
         if self._source == "render":
             images = self.env.render()
         else:
-            arrivals = obs
-            if self._mode == AutoresetMode.SAME_STEP and ended.any():
-                arrivals = _with_rows(obs, info["final_obs"], np.flatnonzero(ended))
-            images = images_of(self._source, self.env, arrivals)
+            same_step = self._mode == AutoresetMode.SAME_STEP
+            arrived = arrivals(obs, info, ended) if same_step else obs
+            images = images_of(self._source, self.env, arrived)
         if images is None:
             raise InputError("render returned None; make it with render_mode='rgb_array'")
         frames = self._scorer.frames(images)
@@ -148,21 +136,3 @@ class VectorRewardWrapper(VectorWrapper):
         self._scorer.count_step()
         truth = {"env_reward": env_reward, "_env_reward": stepped}
         return obs, reward, terminated, truncated, info | truth
-
-
-def _with_rows(batch: Any, final: Any, rows: np.ndarray) -> Any:
-    """A copy of batched observations with the observations `final[row]` in some rows."""
-    if isinstance(batch, dict):
-        return {
-            key: _with_rows(part, {row: final[row][key] for row in rows}, rows)
-            for key, part in batch.items()
-        }
-    if isinstance(batch, tuple):
-        return tuple(
-            _with_rows(part, {row: final[row][place] for row in rows}, rows)
-            for place, part in enumerate(batch)
-        )
-    copy = np.array(batch)
-    for row in rows:
-        copy[row] = final[row]
-    return copy

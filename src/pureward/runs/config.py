@@ -115,7 +115,14 @@ class RunConfig:
             raise InputError(
                 f"guided must be a share of the worlds in [0, 1], got {self.guided}; try 0.25"
             )
-        check_name(self.task, self.distractors or None, scripted=self.guided > 0)
+        check_name(
+            self.task,
+            self.distractors or None,
+            scripted=self.guided > 0,
+            frames=self.frames,
+            state=self.state,
+            processes=self.processes,
+        )
         wanted = AGENTS[self.algorithm].config
         if not isinstance(self.agent, wanted):
             raise InputError(

@@ -16,7 +16,8 @@ from pureward.picture import first_camera, mosaic, video
 from pureward.runs.policy import load_policy
 from pureward.types import Observation, Policy, find_device
 
-# An episode is solved if the task stays solved for this many steps, or for `Task.hold` if larger.
+# An episode is solved if the task stays solved for this many steps, or for `Task.hold` if larger,
+# or if it terminates in success.
 HOLD = 10
 
 
@@ -27,7 +28,7 @@ class Evaluation:
     returns: Tensor
     """Sum of the task's own reward, float32 (episodes,)."""
     solved: Tensor
-    """Whether the task stayed solved for `HOLD` steps, bool (episodes,)."""
+    """Whether the task stayed solved for `HOLD` steps or ended so, bool (episodes,)."""
     steps: Tensor
     """Length, float32 (episodes,)."""
     learned: Tensor | None = None
@@ -87,8 +88,9 @@ def evaluate_run(
     place = str(find_device(device))
     policy = load_policy(Path(run), device=place)
     other = {"distractors": distractors} if distractors else {}
-    env = policy.config.make_env(episodes, place, **other)
-    return evaluate(env, policy.act, seed=seed).summary() | {"env_steps": policy.env_steps}
+    with policy.config.make_env(episodes, place, **other) as env:
+        found = evaluate(env, policy.act, seed=seed)
+    return found.summary() | {"env_steps": policy.env_steps}
 
 
 @torch.no_grad()
@@ -129,6 +131,7 @@ def evaluate(
         if reward is not None:
             learned += reward(stack.push(_frames(step.final_obs))) * going
         held = (held + 1) * (step.success & (going > 0))
+        held.masked_fill_(step.terminated & (held > 0), HOLD)  # the end cannot be held for longer
         longest = torch.maximum(longest, held)
         going *= ~(step.terminated | step.truncated)
         if env.device.type == "cpu" and not going.any():  # on CUDA this would wait for the device

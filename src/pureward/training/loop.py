@@ -2,7 +2,7 @@
 """The training loop, and the entry point `train`."""
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,12 +48,13 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
             f"a run is trained by its RunConfig, got {type(config).__name__}; "
             "make one with pureward.preset"
         )
-    with RunDirectory(Path(config.out)) as directory, StopSignal() as stop:
+    place = RunDirectory(Path(config.out))
+    with place as directory, StopSignal() as stop, ExitStack() as opened:
         saved = _read_checkpoint(directory, config, resume)
         run: Run | None = None
         try:
             check_supervision(config)
-            run = Run(config, directory, saved)
+            run = Run(config, directory, saved, opened)
             write_config(directory, config)
             with run.log:
                 state = "finished" if _loop(run, stop) else "interrupted"

@@ -103,7 +103,8 @@ class LearnedRunReward(RunReward):
         super().__init__()
         settings, layout = config.reward, replay.layout
         absorbing = None
-        if terminates and settings.absorbing:
+        imitates = METHODS[config.method].reward == "imitation"
+        if imitates and terminates and settings.absorbing:
             if config.replay.discount == 1:
                 raise InputError(
                     "absorbing states need replay.discount below 1, got 1; lower it, or turn them "
@@ -125,7 +126,7 @@ class LearnedRunReward(RunReward):
         self.learned, self.adversary = self.learner.learned, self.learner.adversary
         if self.learner.absorbing is not None:
             self.absorbing_reward = self.learner.absorbing_reward
-        if METHODS[config.method].reward == "imitation":
+        if imitates:
             self.ceiling, self.threshold = settings.ceiling, math.log(2)  # −log(1 − ½)
         if settings.labels == "fresh":
             self.labels = FreshLabels(self.learned, replay)

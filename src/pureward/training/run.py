@@ -3,12 +3,12 @@
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pureward.envs import BatchEnv
 from pureward.errors import InputError, lacks_memory
 from pureward.progress import Progress
 from pureward.rewards.methods import METHODS
@@ -38,7 +38,11 @@ class Run:
     """Environment, learner, clock, counters and log of a run."""
 
     def __init__(
-        self, config: RunConfig, directory: RunDirectory, saved: checkpoint.Checkpoint | None
+        self,
+        config: RunConfig,
+        directory: RunDirectory,
+        saved: checkpoint.Checkpoint | None,
+        opened: ExitStack,
     ) -> None:
         """Build a run.
 
@@ -46,13 +50,16 @@ class Run:
             config: settings.
             directory: of the run, locked by this process.
             saved: the checkpoint to resume from; None for a new run.
+            opened: closes the environments at the end.
         """
         self.config = config
         self.directory = directory
         cameras = config.needs_frames
-        self.env = self._make_env(config.worlds, seed=config.seed, cameras=cameras, stagger=True)
+        env = config.make_env(config.worlds, seed=config.seed, cameras=cameras, stagger=True)
+        self.env = opened.enter_context(env)
         self.learner = Learner(config, self.env)
-        self.eval_env = self._make_env(config.evaluate_episodes, cameras=cameras)
+        env = config.make_env(config.evaluate_episodes, cameras=cameras)
+        self.eval_env = opened.enter_context(env)
         self.obs = self.env.reset()
         self.is_new = saved is None
         self.control_steps = 0
@@ -167,9 +174,9 @@ class Run:
         bar.set_postfix_str(f"return {self.evaluation['return']:.1f}")
         if self.config.videos:
             self.directory.check_place()
-            env = self._make_env(_FILMED_WORLDS, cameras=True)
             path = self.directory.videos / f"{step_name(self.env_steps)}.mp4"
-            film(env, greedy, path, seed=self.config.seed)
+            with self.config.make_env(_FILMED_WORLDS, cameras=True) as env:
+                film(env, greedy, path, seed=self.config.seed)
 
     def write_snapshot(self) -> None:
         """Write the policy."""
@@ -192,9 +199,6 @@ class Run:
         checkpoint.write(folder, self.env_steps, self._tensors(), facts)
         self.learner.reward.save(self.directory.reward)
         checkpoint.prune(folder, self.config.keep_checkpoints)
-
-    def _make_env(self, worlds: int, **options: Any) -> BatchEnv:
-        return self.config.make_env(worlds, **options)
 
     def _write(self, kind: str, values: dict[str, float]) -> None:
         self.directory.check_place()

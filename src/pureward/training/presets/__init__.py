@@ -7,9 +7,9 @@ applies to the methods for which all words of its key hold: "all", "learned" or 
 setting of a method is in two rows, so their order does not matter.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pureward.agents import AGENTS
 from pureward.envs.making import check_name
@@ -18,6 +18,11 @@ from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import changed_parts
 from pureward.training.presets import lift, own, reach, stack, walker
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from pureward.envs.gymnasium_env import Maker
 
 #: Preset → methods → settings.
 Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -31,21 +36,16 @@ PRESETS: dict[str, Table] = {
 }
 
 
-def preset(task: str | Callable[..., Any], name: str = "fast", **changes: Any) -> RunConfig:
+def preset(task: "str | Maker | gymnasium.Env", name: str = "fast", **changes: Any) -> RunConfig:
     """Return the settings of a run.
 
     Args:
-        task: a name in `TASKS` or `ENVIRONMENTS`, gym:ID, MODULE:FUNCTION, or a function that
-            makes a `gymnasium.Env`.
+        task: a name or an object as in `make`.
         name: "fast" or "paper".
         changes: settings of `RunConfig` that replace the preset's, such as `method`; those of a
             part are named as on the command line, `**{"reward.batch": 8}`.
     """
-    if callable(task):
-        from pureward.envs.gymnasium_env import name_of
-
-        task = name_of(task)
-    check_name(task)
+    task = check_name(task)
     rows = rows_of(task, name, changes.get("method", "truth"))
     settings = {key: value for row in rows.values() for key, value in row.items()}
     default = RunConfig()
