@@ -1,16 +1,22 @@
 """A run on a Gymnasium environment has everything that a run has."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
+import torch
 
 import pureward
 from pureward.cli import main
+from pureward.data.dataset import read_dataset
 from pureward.data.writing import write_episodes
 from pureward.envs import make
 from pureward.errors import InputError
+from pureward.runs import checkpoint
 from pureward.runs.collect import rollout
+from pureward.runs.log import read_metrics
+from pureward.runs.policy import load_policy
 from tiny import SMALL_REWARD, tiny
 
 NAME = "point_env:PointEnv"
@@ -69,3 +75,93 @@ def test_an_environment_that_is_not_there_is_told(name, told, tmp_path):
         tiny(tmp_path, task=name)
     with pytest.raises(InputError, match="has no distractors"):
         tiny(tmp_path, task=NAME, distractors="cube")
+
+
+def train_small(name, data, out, *words):
+    """Train a small run on the command line; steps of all worlds: 120, checkpoints every 20."""
+    small = {
+        "prior": 0.3, "worlds": 2, "env-steps": 120, "warmup-steps": 20, "evaluate-every": 0,
+        "evaluate-episodes": 1, "log-every": 20, "checkpoint-every": 20, "probe-every": 0,
+        "updates-per-step": 1, "batch": 8, "replay.capacity": 400, "device": "cpu",
+        "reward.batch": 4, "reward.memory": 0, "reward.refreshed": 2,
+        "reward.network.stage-channels": "4 4", "agent.actor-layers": 16, "agent.critic-layers": 16,
+    }  # fmt: skip
+    options = [word for key, value in small.items() for word in (f"--{key}", *str(value).split())]
+    main(["train", name, "--demonstrations", str(data), "--out", str(out), *options, *words])
+
+
+def one_sentence(capsys):
+    """The last line on stderr; before it there may be a progress bar."""
+    printed = capsys.readouterr().err
+    assert "Traceback" not in printed
+    assert "Error:" not in printed.rpartition("pureward: ")[0]
+    return printed.rpartition("\n")[0].rpartition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "told"),
+    [
+        (
+            "Growing",
+            [],
+            r"changed the size of its frames from .*96, 96, 3.* to .*80, 96, 3",
+        ),
+        ("Lost", [], "returned a state with NaN or infinity; check its physics"),
+        ("Priceless", [], "returned a reward of NaN or infinity; check it"),
+        ("Hot", [], r"could not step \(RuntimeError: the motor is too hot\); try it alone"),
+        ("Hot", ["--processes"], r"could not step \(RuntimeError: the motor is too hot\); try"),
+        ("Mortal", ["--processes"], r"could not step \(\w+: the process of a world ended\); try"),
+    ],
+)
+def test_what_goes_wrong_during_a_run_is_told_and_its_files_stay_whole(
+    kind, words, told, demonstrations, tmp_path, capsys
+):
+    """Nothing goes wrong in the first 30 of 60 steps of a world, half of the run."""
+    data, out = tmp_path / "data", tmp_path / "run"
+    write_episodes(data, read_dataset(demonstrations).episodes, task=f"spoilt_env:{kind}")
+    with pytest.raises(SystemExit) as stop:
+        train_small(f"spoilt_env:{kind}", data, out, *words)
+    assert stop.value.code == 1
+    assert re.fullmatch(f"pureward: spoilt_env:{kind} {told}.*", one_sentence(capsys))
+    status = json.loads((out / "status.json").read_text())
+    assert status["state"] == "failed"
+    assert re.search(told, status["error"])
+    saved = checkpoint.read_newest(out / "checkpoints")
+    assert saved is not None
+    assert saved.facts["control_steps"] == 30
+    assert pureward.load_reward(out).spec.reward == "imitation"
+    assert load_policy(out).config.task == f"spoilt_env:{kind}"
+    assert {row["step"] for row in read_metrics(out / "metrics.jsonl")} == {20, 40, 60}
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [
+        ("Blind", 2, "spoilt_env:Blind rendered nothing; it must render with render_mode='rgb_"),
+        ("Deaf", 1, "spoilt_env:Deaf could not be made .*; it must take render_mode="),
+        ("Stepwise", 2, r"actions must be continuous .* Discrete\(3\); .*OnlineReward and its h"),
+    ],
+)
+def test_an_environment_that_cannot_be_trained_is_told_and_begins_no_run(
+    kind, code, told, demonstrations, tmp_path, capsys
+):
+    data, out = tmp_path / "data", tmp_path / "run"
+    write_episodes(data, read_dataset(demonstrations).episodes, task=f"spoilt_env:{kind}")
+    with pytest.raises(SystemExit) as stop:
+        train_small(f"spoilt_env:{kind}", data, out)
+    assert stop.value.code == code
+    assert re.fullmatch(f"pureward: {told}.*", one_sentence(capsys))
+    assert {path.name for path in out.iterdir()} == {"lock", "status.json"}
+
+
+def test_demonstrations_of_another_size_are_told(demonstrations, tmp_path, capsys):
+    """Two cameras in the data, one in the environment."""
+    episodes = read_dataset(demonstrations).episodes
+    two = [replace(e, frames=torch.cat([e.frames[:], e.frames[:]], dim=1)) for e in episodes]
+    write_episodes(tmp_path / "data", two, task=NAME)
+    with pytest.raises(SystemExit) as stop:
+        train_small(NAME, tmp_path / "data", tmp_path / "run")
+    assert stop.value.code == 2
+    told = r"pureward: .*frames must .*\(3, 64, 64\).* got \(6, 64, 64\); .*"
+    assert re.fullmatch(told, one_sentence(capsys))
+    assert not (tmp_path / "run/config.json").exists()
