@@ -143,6 +143,25 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_rollout(run, tmp_
         collect("reach", run, tmp_path / "file" / "data", episodes=2, device="cpu")
 
 
+@pytest.mark.parametrize(("kind", "batches", "failed"), [("Silent", [7], 3), ("Easy", [7, 8], 0)])
+def test_a_gymnasium_environment_plays_few_episodes_to_find_failures(
+    kind, batches, failed, tmp_path, monkeypatch
+):
+    """Random actions and three policies: one episode of each; if they succeed, two more of each."""
+    played = []
+    name = f"point_env:{kind}"
+    pureward.train(tiny(tmp_path / "run", task=name, env_steps=400, evaluate_every=0))
+    monkeypatch.setattr(
+        "pureward.runs.collect.rollout",
+        lambda env, act: played.append(env.worlds) or rollout(env, act),
+    )
+    counts = {"episodes": 2, "held_out": 1, "failures": 3}
+    made = collect(name, tmp_path / "run", tmp_path / "data", **counts, device="cpu")
+    assert len(snapshots(tmp_path / "run")) == 3
+    assert played == batches
+    assert made.splits.get(FAILURE, {"episodes": 0})["episodes"] == failed
+
+
 def test_bad_arguments_are_refused(run, demonstrations, tmp_path):
     new, link = tmp_path / "new", tmp_path / "link"
     link.symlink_to("nowhere")

@@ -98,21 +98,35 @@ def collect(
     source = saved if stages else saved[-1:]
     tried = _spread(saved, min(_FAILING_POLICIES, len(saved)))
     random = _random(seed, load_policy(policy).action_size, place)
-    parts = [
+    config = load_policy(policy).config
+    wanted = [
         *_parts(policy, place, TRAIN, _spread(source, episodes)),
         *_parts(policy, place, HELD_OUT, _spread(source, held_out)),
-        _Part(policy="random", act=random, split=FAILURE, worlds=failures),
-        *_parts(policy, place, FAILURE, _spread(tried, len(tried) * failures)),
     ]
-    with whole_folder(out) as folder:  # refuses a bad folder before the rollout, which is slow
-        config, worlds = load_policy(policy).config, sum(part.worlds for part in parts)
-        painter = Painter(config.make_env(1 if own else 32, place, cameras=True))
-        env = config.make_env(worlds, place, seed=seed + _SEED_OFFSET, cameras=own)
-        kept = _with_failures(_roll_out(env, parts), failures)
+
+    def failing(worlds: int) -> list[_Part]:
+        return [
+            _Part(policy="random", act=random, split=FAILURE, worlds=worlds),
+            *_parts(policy, place, FAILURE, _spread(tried, len(tried) * worlds)),
+        ]
+
+    def play(parts: list[_Part], seed: int) -> list[Episode]:
+        with config.make_env(sum(p.worlds for p in parts), place, seed=seed, cameras=own) as env:
+            return _roll_out(env, parts)
+
+    drawing = config.make_env(1 if own else 32, place, cameras=True)
+    with drawing, whole_folder(out) as folder:  # refuses a bad folder before the slow rollout
+        # Environments that render while they act are slow: more only if too few episodes fail.
+        first = math.ceil(failures / (len(tried) + 1)) if own else failures
+        played = play(wanted + failing(first), seed + _SEED_OFFSET)
+        if sum(e.split == FAILURE and not e.succeeds for e in played) < failures > first:
+            played += play(failing(failures - first), seed + _SEED_OFFSET + 1)
+        kept = _with_failures(played, failures)
         if compact:
             kept = [pack.compact(episode) for episode in kept]
+        painter = Painter(drawing)
         _check_space(out, kept, painter if frames else None)
-        facts = _facts(policy, env, stages=stages, frames=frames, compact=compact, seed=seed)
+        facts = _facts(policy, drawing, stages=stages, frames=frames, compact=compact, seed=seed)
         stored = (painter.draw(episode) if frames else episode for episode in kept)
         write_episodes(folder, stored, task=task, name=out.name)
         write_card(folder, kept, painter, facts)
