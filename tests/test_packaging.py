@@ -6,6 +6,7 @@ import sys
 import venv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pureward
@@ -49,14 +50,31 @@ def python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_arrays_need_torch_and_numpy_alone(tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros((3, 8, 8, 3), np.uint8))
+    source = f"pureward.read_episodes({str(tmp_path / 'one.npy')!r})"
+    done = python(ALONE + f"import pureward\nprint({source}[0].frames.shape)")
+    assert done.stdout == "(3, 3, 64, 64)\n", done.stderr
+
+
 def test_rewards_need_torch_numpy_and_safetensors_alone(tmp_path):
     done = python(ALONE + SCORES.format(folder=str(tmp_path)))
     assert done.returncode == 0, done.stderr
 
 
+FILM = "tests/data/lerobot/films/videos/observation.images.front/chunk-000/file-000.mp4"
+
+
 @pytest.mark.parametrize(
     ("name", "extra"),
-    [("make", "sim"), ("train", "cli"), ("read_dataset('x')", "data"), ("probe", "plot")],
+    [
+        ("make", "sim"),
+        ("train", "cli"),
+        (f"read_dataset('{ROOT}/datasets/walker/demonstrations')", "data"),
+        (f"read_episodes('{ROOT}/{FILM}')", "video"),
+        (f"read_episodes('{ROOT}/tests/data/lerobot/films')", "lerobot"),
+        ("probe", "plot"),
+    ],
 )
 def test_a_missing_package_is_told_with_its_extra(name, extra):
     done = python(ALONE + f"import pureward\ntry: pureward.{name}\nexcept Exception as e: print(e)")

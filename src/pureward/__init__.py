@@ -10,6 +10,7 @@ from pureward.errors import missing_extra
 if TYPE_CHECKING:
     from pureward.agents import AGENTS as AGENTS
     from pureward.data.dataset import read_dataset as read_dataset
+    from pureward.data.dataset import read_episodes as read_episodes
     from pureward.data.readers import READERS as READERS
     from pureward.diagnostics.evidence import probe as probe
     from pureward.distributed import EXECUTORS as EXECUTORS
@@ -75,6 +76,7 @@ _PUBLIC = {
     "preset": "pureward.training.presets:preset",
     "probe": "pureward.diagnostics.evidence:probe",
     "read_dataset": "pureward.data.dataset:read_dataset",
+    "read_episodes": "pureward.data.dataset:read_episodes",
     "risk": "pureward.rewards.risks:pu",
     "save_reward": "pureward.rewards.saved:save_reward",
     "train": "pureward.training.loop:train",
@@ -111,6 +113,7 @@ __all__ = [
     "preset",
     "probe",
     "read_dataset",
+    "read_episodes",
     "risk",
     "save_reward",
     "train",

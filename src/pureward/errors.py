@@ -51,19 +51,25 @@ EXTRAS = {
     **dict.fromkeys(("matplotlib", "scipy", "av", "PIL"), "plot"),
     **dict.fromkeys(("tyro", "tqdm", "tensorboard"), "cli"),
     **dict.fromkeys(("torchrl", "tensordict"), "torchrl"),
+    "pyarrow": "lerobot",
     "skrl": "skrl",
     "stable_baselines3": "sb3",
 }
 
 
-def missing_extra(error: ModuleNotFoundError) -> Exception:
-    """Return the error to raise for a package that is not installed."""
+def missing_extra(error: ModuleNotFoundError, extra: str = "") -> Exception:
+    """Return the error to raise for a package that is not installed.
+
+    Args:
+        error: of the import.
+        extra: to install; "" for that of the package.
+    """
     package = (error.name or "").split(".")[0]
     if package not in EXTRAS:
         return error
     return MissingExtraError(
         f"this needs the package {package}, which is not installed; "
-        f"install it with pip install 'pureward[{EXTRAS[package]}]'"
+        f"install it with pip install 'pureward[{extra or EXTRAS[package]}]'"
     )
 
 

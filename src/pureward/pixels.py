@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 #: Height and width of frames, unless the data has its own.
 SIDE = 64
-_MOST_CHANNELS = 48  # more than 16 images in a stack are a mistake in the shape
+#: More than 16 images in a stack are a mistake in the shape.
+MOST_CHANNELS = 48
 
 
 def to_frames(
     images: "NDArray | Tensor",
     device: torch.device | str = "cpu",
-    size: tuple[int, int] = (SIDE, SIDE),
+    size: tuple[int, int] | None = (SIDE, SIDE),
 ) -> Tensor:
     """Return images as uint8 frames (batch, channels, height, width), resized with antialiasing.
 
@@ -30,7 +31,7 @@ def to_frames(
             dropped) or a multiple of 3 (several images); (batch, images, …) is a stack of images,
             oldest first. uint8, or floating point in [0, 1].
         device: where the frames go.
-        size: height and width of the frames.
+        size: height and width of the frames; None keeps those of the images.
     """
     if isinstance(images, Tensor):
         pixels = images.detach().to(device)
@@ -63,7 +64,7 @@ def to_frames(
         raise InputError(
             f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
         )
-    if tuple(pixels.shape[2:]) != size:
+    if size is not None and tuple(pixels.shape[2:]) != tuple(size):
         # On a CPU, uint8 with channels last is ten times as fast as floating point.
         pixels = pixels if pixels.device.type == "cpu" else pixels.float()
         pixels = F.interpolate(pixels, size, mode="bilinear", align_corners=False, antialias=True)
@@ -73,4 +74,4 @@ def to_frames(
 
 
 def _are_channels(count: int) -> bool:
-    return count in (1, 4) or (count % 3 == 0 and 0 < count <= _MOST_CHANNELS)
+    return count in (1, 4) or (count % 3 == 0 and 0 < count <= MOST_CHANNELS)

@@ -22,6 +22,7 @@ from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode, annotated, split_by_share
 from pureward.data.writing import write_episodes
+from pureward.pixels import to_frames
 from pureward.runs.collect import rollout
 
 
@@ -267,13 +268,16 @@ def test_several_cameras_are_stacked_in_the_given_order(tmp_path):
     assert frames[:, 3:].max() <= 127 < frames[:, :3].max()
 
 
-def test_another_resolution_is_refused_with_file_and_episode(tmp_path):
+def test_frames_of_another_size_are_resized_and_other_channels_refused(tmp_path):
     space = spaces.Box(0, 255, (84, 84, 3), np.uint8)
     path = foreign(tmp_path / "theirs", space, lambda r, n: pixels(r, n, (84, 84, 3)))
-    sentence = r"theirs, episode 0: frames must be \(3, 64, 64\).*got \(3, 84, 84\)"
+    stored = read_dataset(path).episodes[0].frames
+    assert stored.shape == (6, 3, 84, 84)
+    resized = read_dataset(path, frame_shape=(3, 64, 64)).episodes[0].frames
+    assert torch.equal(resized, to_frames(stored, size=(64, 64)))
+    sentence = r"theirs, episode 0: frames must be \(6, 64, 64\).*got \(3, 64, 64\)"
     with pytest.raises(pureward.InputError, match=sentence):
-        read_dataset(path, frame_shape=(3, 64, 64))
-    assert read_dataset(path).episodes[0].frames.shape == (6, 3, 84, 84)
+        read_dataset(path, frame_shape=(6, 64, 64))
 
 
 def test_frames_of_one_dataset_must_have_one_shape(tmp_path):

@@ -21,8 +21,8 @@ from pureward import (
     TASKS,
 )
 from pureward.agents import Agent, AgentConfig, AgentKind, Batch
-from pureward.data.dataset import Dataset, Reader
-from pureward.data.episodes import Episode, split_by_share
+from pureward.data.dataset import Dataset, Options, Reader
+from pureward.data.episodes import Episode
 from pureward.distributed.jobs import Job, Result
 from pureward.envs import BatchEnv
 from pureward.rewards.network import FrameNetwork, NetworkConfig, scaled
@@ -166,17 +166,16 @@ class ToyNetwork(FrameNetwork):
         return F.avg_pool2d(scaled(frames), 4).flatten(1)
 
 
-def read_npz(path: Path, *, images, held_out: float) -> Dataset:
+def read_npz(path: Path, options: Options) -> Dataset:
     """Episodes of equal length: frames (episodes, T + 1, 3, 64, 64) and rewards (episodes, T)."""
     with np.load(path) as file:
         frames, rewards = torch.from_numpy(file["frames"]), torch.from_numpy(file["rewards"])
-    splits = split_by_share(len(frames), held_out)
-    parts = zip(frames, rewards, splits, strict=True)
+    parts = zip(frames, rewards, options.splits(len(frames)), strict=True)
     episodes = tuple(Episode(frames=f, rewards=r, split=s) for f, r, s in parts)
     return Dataset(path=path, task=None, lossy=False, episodes=episodes)
 
 
-READERS.register("toy-reader")(Reader(matches=lambda path: path.suffix == ".npz", read=read_npz))
+READERS.register("toy-reader")(Reader(can_read=lambda path: path.suffix == ".npz", read=read_npz))
 
 
 class Done:

@@ -1,117 +1,228 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets of episodes, read by the first registered reader that knows their format.
+"""Datasets of episodes, read by the registered reader that knows their format.
 
 To add your own, use `READERS.register("mine")(Reader(...))`.
 """
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
+from torch import Tensor
 
-from pureward.data.episodes import Episode, check_split
-from pureward.errors import InputError, missing_extra
+from pureward.data.arrays import episodes_in_memory
+from pureward.data.episodes import Episode, check_split, split_by_share
+from pureward.data.guard import check_fits
+from pureward.data.lazy import LazyEpisodes, LazyFrames
+from pureward.errors import InputError
+from pureward.pixels import SIDE
 from pureward.registry import Registry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    #: The frames of an episode (T + 1, …), alone or with its rewards (T,).
+    Recorded = NDArray | Tensor | tuple[NDArray | Tensor, NDArray | Tensor]
+    #: A path, the id of a Minari dataset in the local cache, episodes, or arrays of images.
+    Source = str | os.PathLike[str] | Sequence[Episode] | NDArray | Tensor | Sequence[Recorded]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dataset:
-    """The episodes of a dataset."""
+class Dataset(Sequence[Episode]):
+    """The episodes of a dataset, in memory or read from disk one by one when indexed."""
 
-    path: Path
-    task: str | None
+    path: Path | None
+    """None if the episodes were given in memory."""
+    task: str | None = None
     """Name of the task, None if the dataset does not state it."""
-    lossy: bool
-    """Whether frames were stored as JPEG; a discriminator can recognise its artefacts."""
-    episodes: tuple[Episode, ...]
+    lossy: bool = False
+    """Whether frames were compressed with loss, as by JPEG or most video codecs; a discriminator
+    can recognise the artefacts."""
+    episodes: Sequence[Episode]
 
-    def split(self, name: str) -> list[Episode]:
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    @overload
+    def __getitem__(self, index: int) -> Episode: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Episode]: ...
+    def __getitem__(self, index: int | slice) -> Episode | Sequence[Episode]:
+        """Return one episode or several; those on disk are read at each call."""
+        return self.episodes[index]
+
+    def split(self, name: str) -> Sequence[Episode]:
         """Return the episodes of a split: "train", "held-out" or "failure"."""
         check_split(name)
+        if isinstance(self.episodes, LazyEpisodes):
+            return self.episodes.split(name)
         return [episode for episode in self.episodes if episode.split == name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a reader is asked for."""
+
+    images: tuple[str, ...] | None = None
+    """Names of the images to stack as channels; None if there is only one."""
+    size: tuple[int, int] | None = None
+    """Height and width of the frames; None keeps those that are stored."""
+    held_out: float = 0.2
+    """Share of the episodes to hold out if the dataset has no splits."""
+
+    def splits(self, count: int) -> list[str]:
+        """Return the splits of `count` episodes without any."""
+        return split_by_share(count, self.held_out)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
     """Reads one format of datasets."""
 
-    matches: Callable[[Path], bool]
+    can_read: Callable[[Path], bool]
     """Whether a path holds this format; should read little."""
-    read: Callable[..., Dataset]
-    """Called with a path, and with the keywords images (a tuple of names, or None) and held_out
-    (share of the episodes to hold out if the dataset has no splits)."""
+    read: Callable[[Path, Options], Dataset]
 
 
 #: Name → reader.
 READERS: Registry[Reader] = Registry("reader")
 
 
+def read_episodes(
+    source: "Source",
+    *,
+    images: str | Sequence[str] | None = None,
+    size: tuple[int, int] | None = (SIDE, SIDE),
+    held_out: float = 0.2,
+) -> Dataset:
+    """Open episodes of any format; frames are read from disk when they are indexed.
+
+    Args:
+        source: a Minari dataset (a folder, or an id in the local cache), a LeRobot dataset, a
+            robomimic HDF5 file, a video, a folder of images, an .npy or .npz file, or a folder of
+            such videos, folders or files; or in memory: episodes, an array of images
+            (T + 1, …) for each episode, or pairs of such an array and rewards (T,).
+        images: one or more images to stack as channels, if the format names them and has several.
+        size: height and width of the frames, resized with antialiasing; None keeps those that are
+            stored.
+        held_out: share of the episodes to hold out if the source has no splits.
+
+    Returns:
+        The episodes. `episode.frames[:]` reads all frames of one, uint8 (T + 1, channels, height,
+        width); `episode.frames[5:9]` reads some. Episodes in memory are returned as they are.
+    """
+    options = _options(images, size, held_out)
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, str | os.PathLike):
+        found = find_reader(source).read(Path(source), options)
+    else:
+        episodes = episodes_in_memory(source, options.splits, options.size)
+        found = Dataset(path=None, episodes=tuple(episodes))
+    if not len(found):
+        raise InputError(f"{source} must hold at least one episode, got none; collect some")
+    return found
+
+
 def read_dataset(
     path: Path | str,
     *,
-    images: str | tuple[str, ...] | None = None,
+    images: str | Sequence[str] | None = None,
     frame_shape: tuple[int, int, int] | None = None,
     held_out: float = 0.2,
 ) -> Dataset:
-    """Read a dataset of `pureward collect`, of Minari, or of a registered reader.
+    """Read a dataset of any format into memory; `read_episodes` leaves frames on disk.
 
     Args:
-        path: the dataset's folder or file.
+        path: the dataset's folder or file, or the id of a Minari dataset in the local cache.
         images: one or more image observations to stack as channels, if there are several.
-        frame_shape: channels, height and width that stored frames must have. All frames of a
-            dataset must have one shape in any case.
+        frame_shape: channels, height and width that frames must have; those of another size are
+            resized. All frames of a dataset must have one shape in any case.
         held_out: share of the episodes to hold out if the dataset has no splits.
 
     Returns:
         The episodes, each in one split.
     """
-    if not (images is None or isinstance(images, str | tuple | list)):
-        raise InputError(f"images must be a name or several, got {images!r}; try images='frames'")
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a dataset's path must be text or a Path, got {path!r}; name its folder")
     if frame_shape is not None and not (
         isinstance(frame_shape, tuple | list | torch.Size) and len(frame_shape) == 3
     ):
         raise InputError(
             f"frame_shape must be (channels, height, width), got {frame_shape!r}; try (3, 64, 64)"
         )
-    wanted = (images,) if isinstance(images, str) else images
-    dataset = find_reader(path).read(Path(path), images=wanted, held_out=held_out)
-    if not dataset.episodes:
-        raise InputError(f"{path} must hold at least one episode, got none; collect some")
-    _check_shapes(dataset, frame_shape)
-    return dataset
+    size = None if frame_shape is None else (frame_shape[1], frame_shape[2])
+    dataset = read_episodes(path, images=images, size=size, held_out=held_out)
+    loaded: list[Episode] = []
+    for number, episode in enumerate(dataset):
+        where = f"{path}, episode {number}"
+        _check_shape(where, _shape(episode), frame_shape, _shape((loaded or [episode])[0]))
+        loaded.append(in_memory(episode))
+    return replace(dataset, episodes=tuple(loaded))
 
 
-def find_reader(path: Path | str) -> Reader:
-    """Return the first reader whose `matches` accepts a path."""
+def in_memory(episode: Episode) -> Episode:
+    """Return the episode with its frames in memory; refuse if they do not fit."""
+    if not isinstance(episode.frames, LazyFrames):
+        return episode
+    check_fits(episode.frames.nbytes)
+    return replace(episode, frames=episode.frames[:])
+
+
+def find_reader(path: Path | str | os.PathLike[str]) -> Reader:
+    """Return the reader that was registered last of those whose `can_read` accepts a path."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a dataset's path must be text or a Path, got {path!r}; name its folder")
-    try:
-        from pureward.data import readers  # noqa: F401 - registers the built-in ones
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) from error
-    for name in READERS:
-        if READERS[name].matches(Path(path)):
+    from pureward.data import readers  # noqa: F401 - registers the built-in ones
+
+    for name in reversed(list(READERS)):
+        if READERS[name].can_read(Path(path)):
             return READERS[name]
+    if not os.path.lexists(path):
+        raise InputError(f"{path} is not a dataset, and no file or folder; check the path")
     raise InputError(
-        f"{path} is not a dataset that pureward can read ({', '.join(READERS)}); pass the folder "
-        "that `pureward collect` or Minari wrote, which holds a metadata.json"
+        f"{path} is not a dataset that pureward can read ({', '.join(READERS)}); name the folder "
+        "or file of such a dataset"
     )
 
 
-def _check_shapes(dataset: Dataset, wanted: tuple[int, int, int] | None) -> None:
+def _options(images: Any, size: Any, held_out: float) -> Options:
+    if not (images is None or isinstance(images, str | tuple | list)):
+        raise InputError(f"images must be a name or several, got {images!r}; try images='frames'")
+    if size is not None and not (
+        isinstance(size, tuple | list)
+        and len(size) == 2
+        and all(type(side) is int and side > 0 for side in size)
+    ):
+        raise InputError(f"size must be (height, width), got {size!r}; try (64, 64)")
+    split_by_share(1, held_out)  # refuses a bad share
+    names = (images,) if isinstance(images, str) else tuple(images or ()) or None
+    return Options(
+        images=names, size=None if size is None else (size[0], size[1]), held_out=held_out
+    )
+
+
+def _shape(episode: Episode) -> tuple[int, ...] | None:
+    return None if episode.frames is None else tuple(episode.frames.shape[1:])
+
+
+def _check_shape(
+    where: str,
+    got: tuple[int, ...] | None,
+    wanted: tuple[int, int, int] | None,
+    first: tuple[int, ...] | None,
+) -> None:
     """Refuse frames of another shape than wanted, or than the first episode's."""
-    shapes = [None if e.frames is None else tuple(e.frames.shape[1:]) for e in dataset.episodes]
-    for index, got in enumerate(shapes):
-        where = f"{dataset.path}, episode {index}"
-        if wanted is not None and got is not None and got != tuple(wanted):
-            raise InputError(
-                f"{where}: frames must be {tuple(wanted)} (channels, height, width), got {got}; "
-                "resize the dataset or make the environment's cameras match it"
-            )
-        if shapes[0] is not None and got != shapes[0]:
-            raise InputError(
-                f"{where}: frames must be {shapes[0]} (channels, height, width) as in episode 0, "
-                f"got {got}; resize or drop that episode"
-            )
+    if wanted is not None and got is not None and got != tuple(wanted):
+        raise InputError(
+            f"{where}: frames must be {tuple(wanted)} (channels, height, width), got {got}; "
+            "choose other images, or make the environment's cameras match them"
+        )
+    if first is not None and got != first:
+        raise InputError(
+            f"{where}: frames must be {first} (channels, height, width) as in episode 0, "
+            f"got {got}; resize or drop that episode"
+        )

@@ -8,7 +8,9 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from pureward.data.lazy import LazyFrames
 from pureward.errors import InputError
+from pureward.pixels import MOST_CHANNELS
 from pureward.types import STATE_LIMIT, checked_tensor
 
 #: Uses of an episode. Failures never succeed; only methods with known failures train on them.
@@ -24,7 +26,7 @@ class Episode:
     """
 
     rewards: Tensor
-    """The task's rewards, float32 (T,)."""
+    """The task's rewards, float32 (T,); zeros if they are unknown."""
     actions: Tensor | None = None
     """(T, action size), or None if the actions of a dataset are not one array."""
     success: Tensor | None = None
@@ -33,9 +35,12 @@ class Episode:
     """Low-dimensional state, float32 (T + 1, state size), or None if unknown."""
     simulator: dict[str, Tensor] = field(default_factory=dict)
     """Simulator fields to draw frames from (`DRAWN_FROM`), (T + 1, …), in engine precision."""
-    frames: Tensor | None = None
-    """uint8 (T + 1, 3·cameras, height, width), or None if not drawn yet."""
+    frames: Tensor | LazyFrames | None = None
+    """uint8 (T + 1, 3·cameras, height, width), in memory or read from disk when indexed; None if
+    not drawn yet."""
     split: str = TRAIN
+    rated: bool = True
+    """Whether the rewards are known."""
     terminated: bool = False
     """Whether the last state is terminal; otherwise time, or the recording, ended."""
     policy: str = ""
@@ -45,7 +50,9 @@ class Episode:
         at_steps = {"actions": self.actions, "success": self.success}
         at_states = {"state": self.state, "frames": self.frames, **self.simulator}
         for name, value in ({"rewards": self.rewards} | at_steps | at_states).items():
-            if value is not None and checked_tensor(value, f"{name} must be a tensor").is_complex():
+            if value is None or isinstance(value, LazyFrames):
+                continue
+            if checked_tensor(value, f"{name} must be a tensor").is_complex():
                 raise InputError(
                     f"{name} must be real numbers, got {_kind(value)}; keep the real part alone"
                 )
@@ -53,6 +60,14 @@ class Episode:
             raise InputError(
                 f"rewards must be one number per step, got shape {tuple(self.rewards.shape)}; "
                 "flatten them"
+            )
+        if not self.rewards.is_floating_point():
+            raise InputError(
+                f"rewards must be floating point, got {_kind(self.rewards)}; call .float()"
+            )
+        if self.success is not None and self.success.dtype != torch.bool:
+            raise InputError(
+                f"success must be bool, got {_kind(self.success)}; compare it with a threshold"
             )
         if len(self) == 0:
             raise InputError("an episode needs at least one step, got none; drop it")
@@ -67,12 +82,8 @@ class Episode:
         check_split(self.split)
 
     def _check_values(self) -> None:
-        frames = self.frames
-        if frames is not None and (frames.dtype != torch.uint8 or frames.dim() != 4):
-            raise InputError(
-                "frames must be uint8 (time, channels, height, width), got "
-                f"{_kind(frames)} {tuple(frames.shape)}; store them from 0 to 255, channels first"
-            )
+        if isinstance(self.frames, Tensor):
+            _check_frames(self.frames)
         numbers = {"rewards": self.rewards, "actions": self.actions, "state": self.state}
         for name, value in (numbers | self.simulator).items():
             if value is not None and not value.isfinite().all():
@@ -111,13 +122,34 @@ def annotated(episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def stored_frames(episodes: Sequence[Episode]) -> list[Tensor]:
-    """Return the frames of each episode; refuse an episode without frames, and no episodes."""
-    if not episodes:
+    """Return the frames of each episode, read from disk if they are there.
+
+    Refuses no episodes, an episode without frames, and frames of several shapes.
+    """
+    if not len(episodes):
         raise InputError("frames are needed of at least one episode, got none; pass some")
+    found: list[Tensor] = []
     for number, episode in enumerate(episodes):
         if episode.frames is None:
             raise InputError(f"episode {number} has no frames yet; draw them with `draw`")
-    return [episode.frames for episode in episodes if episode.frames is not None]
+        found.append(episode.frames[:])
+        wanted, got = (tuple(part.shape[1:]) for part in (found[0], found[-1]))
+        if got != wanted:
+            raise InputError(
+                f"frames must be {wanted} (channels, height, width) as in episode 0, got {got} in "
+                f"episode {number}; resize or drop that episode"
+            )
+    return found
+
+
+def check_rated(episodes: Sequence[Episode], where: object) -> None:
+    """Refuse episodes without rewards, where they are needed."""
+    for number, episode in enumerate(episodes):
+        if not episode.rated:
+            raise InputError(
+                f"{where}: annotated episodes need rewards, and episode {number} has none; pass "
+                "them as demonstrations, or add rewards"
+            )
 
 
 def check_split(name: str) -> None:
@@ -138,6 +170,20 @@ def split_by_share(count: int, held_out: float) -> list[str]:
     for index in order[:held].tolist():
         splits[index] = HELD_OUT
     return splits
+
+
+def _check_frames(frames: Tensor) -> None:
+    if frames.dtype != torch.uint8 or frames.dim() != 4:
+        raise InputError(
+            "frames must be uint8 (time, channels, height, width), got "
+            f"{_kind(frames)} {tuple(frames.shape)}; store them from 0 to 255, channels first"
+        )
+    channels, _, width = frames.shape[1:]
+    if channels % 3 or not 0 < channels <= MOST_CHANNELS or width <= 4 < channels:
+        raise InputError(
+            "frames must be (time, channels, height, width) with 3 channels per image, got "
+            f"{tuple(frames.shape)}; convert them with pureward.pixels.to_frames"
+        )
 
 
 def _kind(value: Tensor) -> str:

@@ -3,12 +3,13 @@
 
 import json
 import stat
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from PIL.Image import DecompressionBombError
 
 from pureward.data.replay.layout import claimable_bytes, readable
 from pureward.errors import InputError, RoomError
@@ -19,23 +20,39 @@ FETCH = "the dataset is damaged, fetch or collect it again"
 
 _LARGEST_JSON = 1 << 24  # characters; parsing takes about twenty times as much memory
 
-# Errors that Minari, h5py, gymnasium and Pillow raise on damaged files.
+_MOST_PIXELS = 1 << 25  # of one image; a camera of 8K has 33 million
+
+# Errors that Minari, h5py, gymnasium, numpy, zipfile, PyAV, pyarrow and Pillow raise on damaged
+# files, by class; those below by module and name, so that no package has to be installed.
 _UNREADABLE = (
     OSError,
+    EOFError,
     LookupError,
     ValueError,
     TypeError,
     OverflowError,
     RuntimeError,
     AssertionError,
-    DecompressionBombError,
+)
+_THEIRS = (
+    ("PIL.Image", "DecompressionBombError"),
+    ("pyarrow", "ArrowException"),
+    ("zipfile", "BadZipFile"),
+    ("zlib", "error"),
 )
 
 
 def guarded(where: Path | str, read: Callable[[], T]) -> T:
     """Return `read()`; if it fails, raise an InputError that begins with `where`."""
-    try:
+    with guarding(where):
         return read()
+
+
+@contextmanager
+def guarding(where: Path | str) -> Iterator[None]:
+    """Raise an InputError that begins with `where` if the block fails to read a file."""
+    try:
+        yield
     except InputError as error:
         if str(error).startswith(str(where)):
             raise
@@ -48,11 +65,24 @@ def guarded(where: Path | str, read: Callable[[], T]) -> T:
         raise RoomError(
             f"{where}: does not fit into memory ({error}); it is damaged or too large, cut it down"
         ) from error
-    except _UNREADABLE as error:
+    except _unreadable() as error:
         raise InputError(
             f"{where}: cannot be read ({str(error) or type(error).__name__}); it is empty, "
-            "truncated or not a Minari dataset, fetch or collect it again"
+            "truncated or of another format, fetch or collect it again"
         ) from error
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    loaded = [(sys.modules.get(module), name) for module, name in _THEIRS]
+    return (*_UNREADABLE, *(getattr(module, name) for module, name in loaded if module))
+
+
+def check_pixels(height: int, width: int) -> None:
+    """Refuse an image that is empty, or too large for a camera's."""
+    if height < 1 or width < 1 or height * width > _MOST_PIXELS:
+        raise InputError(
+            f"images must have 1 to {_MOST_PIXELS:,} pixels, got {height}×{width}; {FETCH}"
+        )
 
 
 def check_file(file: Path, root: Path) -> None:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -27,28 +28,41 @@ _EPISODE = re.compile(r"episode_\d+")
 _COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 
 
-def check_hdf5(file: Path, episodes: int, steps: object = None) -> None:
-    """Refuse an HDF5 file that refers to other files, or declares more than it can hold.
+def check_minari(file: Path, episodes: int, steps: object = None) -> None:
+    """Refuse a file of Minari that refers to others, or declares more than it can hold.
 
     Args:
         file: of the dataset.
         episodes: their number according to the metadata.
         steps: their number over all episodes according to the metadata; None if it has none.
     """
-    size = file.stat().st_size
-    stored = declared = 0
     with h5py.File(file, "r") as root:
-        for name, column in _datasets(root):
-            _check_not_external(name, column)
-            stored += column.id.get_storage_size()
-            declared += _check_size(name, column, size)
+        declared = check_group(root, file.stat().st_size)
         _check_episodes(file, root, episodes, steps)
-    if stored > size:
+    check_fits(declared)
+
+
+def check_group(group: h5py.Group, file_bytes: int) -> int:
+    """Refuse a group that refers to other files, or declares more than it can hold.
+
+    Args:
+        group: of an open file.
+        file_bytes: of that file.
+
+    Returns:
+        Bytes of all its values in memory.
+    """
+    stored = declared = 0
+    for name, column in _datasets(group):
+        _check_not_external(name, column)
+        stored += column.id.get_storage_size()
+        declared += _check_size(name, column, file_bytes)
+    if stored > file_bytes:
         raise InputError(
             f"columns must not share bytes, and {readable(stored)} of them are in a file of "
-            f"{readable(size)}; {FETCH}"
+            f"{readable(file_bytes)}; {FETCH}"
         )
-    check_fits(declared)
+    return declared
 
 
 def _check_episodes(file: Path, root: h5py.File, episodes: int, steps: object) -> None:
@@ -82,12 +96,7 @@ def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
         path, group = waiting.pop()
         for name in group:
             where = f"{path}/{name}".lstrip("/")
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                raise InputError(
-                    f"{where} must be stored in the file itself, and it is a link; "
-                    "copy what it links to"
-                )
-            part = group[name]
+            part = own_member(group, str(name), where)
             if hash(part) in seen:
                 raise InputError(f"{where} must have one path only, and it has two; {FETCH}")
             seen.add(hash(part))
@@ -95,6 +104,24 @@ def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
                 waiting.append((where, part))
             elif isinstance(part, h5py.Dataset):
                 yield where, part
+
+
+def own_member(group: h5py.Group, name: str, where: str = "") -> Any:
+    """Return a member of a group, or None; refuse a link, which may lead to another file.
+
+    Args:
+        group: of an open file.
+        name: without slashes.
+        where: its path, for the error; "" for the name.
+    """
+    if not group.id.links.exists(name.encode(errors="surrogateescape")):
+        return None  # `name in group` would follow links
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise InputError(
+            f"{where or name} must be stored in the file itself, and it is a link; "
+            "copy what it links to"
+        )
+    return group[name]
 
 
 def _check_not_external(name: str, column: h5py.Dataset) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from pureward.data.episodes import Episode
 from pureward.data.hdf5 import FILE
 from pureward.data.pack import pack
-from pureward.data.readers.minari import OURS
+from pureward.data.readers.minari import OURS, UNRATED
 from pureward.errors import InputError
 from pureward.files import whole_folder
 
@@ -46,7 +46,8 @@ def write_episodes(
     def buffers() -> Iterator[EpisodeBuffer]:
         for number, episode in enumerate(chain([first], remaining)):
             _check_alike(f"{folder}, episode {number}", episode, first)
-            tags.append({"split": episode.split, "policy": episode.policy})
+            rated = {} if episode.rated else {"rated": UNRATED}
+            tags.append({"split": episode.split, "policy": episode.policy} | rated)
             yield _buffer(episode)
 
     with whole_folder(folder / "data") as partial:
@@ -86,7 +87,8 @@ def _sizes(episode: Episode) -> dict[str, tuple[int, ...]]:
 
 
 def _observations(episode: Episode) -> dict[str, Tensor]:
-    seen = {"state": episode.state, "frames": episode.frames, **episode.simulator}
+    frames = None if episode.frames is None else episode.frames[:]
+    seen = {"state": episode.state, "frames": frames, **episode.simulator}
     return {name: value for name, value in seen.items() if value is not None}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pureward.data.dataset import find_reader, read_dataset
 from pureward.data.draw import draw
-from pureward.data.episodes import FAILURE, TRAIN, Episode
+from pureward.data.episodes import FAILURE, TRAIN, Episode, check_rated
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
 from pureward.errors import InputError
@@ -35,6 +35,8 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
     """Return the frames of the dataset that the run's method learns from."""
     path = positives_path(config)
     episodes = _read(path, config, env)
+    if METHODS[config.method].needs_annotations:
+        check_rated(episodes, path)
     if not any(episode.split == TRAIN for episode in episodes):
         raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
     data = Supervision.of(episodes, stack=config.replay.frame_stack, device=env.device)
@@ -72,8 +74,8 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
         )
     if dataset.lossy:
         print(
-            f"warning: frames of {path} are JPEG, and a discriminator can tell them from the "
-            "agent's by that alone; store them lossless"
+            f"warning: frames of {path} were compressed with loss, and a discriminator can tell "
+            "them from the agent's by that alone; store them lossless"
         )
     episodes = draw(dataset.episodes, config.task, str(env.device))
     if _all_equal(episodes):
@@ -86,5 +88,5 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
 
 def _all_equal(episodes: list[Episode]) -> bool:
     """Whether all frames are equal."""
-    frames = [episode.frames for episode in episodes if episode.frames is not None]
+    frames = [episode.frames[:] for episode in episodes if episode.frames is not None]
     return all(bool((seen == frames[0][:1]).all()) for seen in frames)

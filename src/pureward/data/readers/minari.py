@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from minari.dataset.minari_storage import MinariStorage
-from torch import Tensor
 
-from pureward.data.dataset import READERS, Dataset, Reader
-from pureward.data.episodes import Episode, split_by_share
+from pureward.data.arrays import to_tensor
+from pureward.data.dataset import Dataset, Options
+from pureward.data.episodes import Episode
 from pureward.data.guard import check_file, guarded, read_json
-from pureward.data.hdf5 import FILE, check_hdf5
+from pureward.data.hdf5 import FILE, check_minari
 from pureward.data.images import (
     check_jpegs,
     decode_jpeg_only,
@@ -22,57 +21,52 @@ from pureward.data.images import (
     stacked_frames,
     stored_as_jpeg,
 )
+from pureward.data.lazy import LazyEpisodes
+from pureward.data.readers.recognise import minari_folder
 from pureward.errors import InputError
+from pureward.pixels import to_frames
 from pureward.types import DRAWN_FROM
 
 OURS = "pureward"  # key of the metadata that `pureward collect` writes
+UNRATED = "no"  # tag `rated` of an episode whose rewards are unknown
 
 
-def read(path: Path, *, images: tuple[str, ...] | None, held_out: float) -> Dataset:
-    """Read a dataset.
-
-    Args:
-        path: the dataset's folder, or the `data` folder in it.
-        images: image observations to stack as channels, if there are several.
-        held_out: share of the episodes to hold out if the dataset has no splits.
-    """
-    folder = _folder(path)
-    assert folder is not None, "`matches` was true"
-    metadata = _metadata(folder, path)
-    _check_files(folder, path, metadata)
+def read(path: Path, options: Options) -> Dataset:
+    """Open a dataset: its folder, the `data` folder in it, or its id in the local cache."""
+    folder = minari_folder(path)
+    assert folder is not None, "`can_read` was true"
+    root = path if path.exists() else folder.parent
+    metadata = _metadata(folder, root)
+    _check_files(folder, root, metadata)
     storage = guarded(folder, lambda: MinariStorage.read(folder))
     decode_jpeg_only(storage)
     space, own = storage.observation_space, metadata.get(OURS)
     columns = space.spaces if isinstance(space, spaces.Dict) else {}
-    ours = isinstance(own, dict) and ("state" in columns or "qpos" in columns)
-    keys = guarded(folder, lambda: image_keys(space, images))
+    # Elsewhere "state", "success" and "split" may have another meaning.
+    ours = isinstance(own, dict) and not {"state", "qpos", "frames"}.isdisjoint(columns)
+    keys = guarded(folder, lambda: image_keys(space, options.images))
     if not keys and not (ours and "qpos" in columns):  # frames can be drawn from qpos
         raise InputError(
             f"{folder}: observations must hold uint8 colour images, got {space}; "
             "record the dataset with an environment that observes pixels"
         )
+    count = metadata["total_episodes"]
+    tags = [{} for _ in range(count)]
+    if ours:
+        tags = guarded(folder, lambda: list(storage.get_episode_metadata(range(count))))
+    splits = [str(t.get("split", s)) for t, s in zip(tags, options.splits(count), strict=True)]
     file = folder / FILE
-    episodes = [
-        guarded(
-            f"{file if file.exists() else folder}, episode {index}",
-            lambda index=index, split=split: _episode(storage, index, keys, split, ours=ours),
-        )
-        for index, split in enumerate(split_by_share(metadata["total_episodes"], held_out))
-    ]
+
+    def episode(index: int) -> Episode:
+        where = f"{file if file.exists() else folder}, episode {index}"
+        return guarded(where, lambda: _episode(storage, index, keys, splits, tags, options, ours))
+
     return Dataset(
         path=path,
         task=own.get("task") if isinstance(own, dict) else None,
         lossy=storage.jpeg_encoding and stored_as_jpeg(space, keys),
-        episodes=tuple(episodes),
+        episodes=LazyEpisodes(splits, episode),
     )
-
-
-def _folder(path: Path) -> Path | None:
-    """Return the folder with metadata.json, or None."""
-    for folder in (path / "data", path):
-        if (folder / "metadata.json").is_file():
-            return folder
-    return None
 
 
 def _metadata(folder: Path, root: Path) -> dict[str, Any]:
@@ -102,7 +96,7 @@ def _check_files(folder: Path, root: Path, metadata: dict[str, Any]) -> None:
     if metadata.get("data_format") == "hdf5":
         file, counts = folder / FILE, (metadata["total_episodes"], metadata.get("total_steps"))
         guarded(file, lambda: check_file(file, root))
-        guarded(file, lambda: check_hdf5(file, *counts))
+        guarded(file, lambda: check_minari(file, *counts))
         return
     for file in folder.rglob("*"):  # Arrow has a folder for each episode
         if file.is_symlink() or not file.is_dir():
@@ -110,40 +104,34 @@ def _check_files(folder: Path, root: Path, metadata: dict[str, Any]) -> None:
 
 
 def _episode(
-    storage: MinariStorage, index: int, keys: tuple[str, ...], split: str, *, ours: bool
+    storage: MinariStorage,
+    index: int,
+    keys: tuple[str, ...],
+    splits: list[str],
+    tags: list[dict[str, Any]],
+    options: Options,
+    ours: bool,
 ) -> Episode:
     check_jpegs(storage, index)
     raw = next(iter(storage.get_episodes([index])))
     seen, space = raw["observations"], storage.observation_space
-    frames = stacked_frames(seen, keys) if keys else None
-    rewards = _tensor(raw["rewards"]).float()
-    actions = _tensor(raw["actions"]) if isinstance(raw["actions"], np.ndarray) else None
-    terminated = bool(np.asarray(raw["terminations"])[-1])
-    if not ours:  # "state", "success" and "split" may have another meaning there
-        return Episode(
-            rewards=rewards, actions=actions, frames=frames, split=split, terminated=terminated
-        )
-    tags = next(iter(storage.get_episode_metadata([index])))
-    success = (raw["infos"] or {}).get("success")
-    has_state = isinstance(space, spaces.Dict) and "state" in space.spaces  # else it is compact
-    return Episode(
-        rewards=rewards,
-        actions=actions,
-        success=None if success is None else _tensor(success).bool(),
-        state=_tensor(seen["state"]) if has_state else None,
-        simulator={name: _tensor(seen[name]) for name in DRAWN_FROM if name in seen},
-        frames=frames,
-        split=str(tags.get("split", split)),
-        terminated=terminated,
-        policy=str(tags.get("policy", "")),
-    )
-
-
-def _tensor(values: Any) -> Tensor:
-    array = np.array(values)  # a copy: Arrow's arrays are read-only
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"values must be real numbers, got {array.dtype}; convert or drop them")
-    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
-
-
-READERS.register("minari")(Reader(matches=lambda path: _folder(path) is not None, read=read))
+    frames = to_frames(stacked_frames(seen, keys), "cpu", options.size) if keys else None
+    numeric = isinstance(raw["actions"], np.ndarray)
+    fields: dict[str, Any] = {
+        "rewards": to_tensor(raw["rewards"]).float(),
+        "actions": to_tensor(raw["actions"]) if numeric else None,
+        "frames": frames,
+        "split": splits[index],
+        "terminated": bool(np.asarray(raw["terminations"])[-1]),
+    }
+    if ours:
+        success = (raw["infos"] or {}).get("success")
+        has_state = isinstance(space, spaces.Dict) and "state" in space.spaces  # else it is compact
+        fields |= {
+            "success": None if success is None else to_tensor(success).bool(),
+            "state": to_tensor(seen["state"]) if has_state else None,
+            "simulator": {name: to_tensor(seen[name]) for name in DRAWN_FROM if name in seen},
+            "policy": str(tags[index].get("policy", "")),
+            "rated": str(tags[index].get("rated", "")) != UNRATED,
+        }
+    return Episode(**fields)

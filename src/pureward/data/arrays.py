@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes of arrays: images, and columns of numbers that belong to them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pureward.data.episodes import Episode
+from pureward.data.guard import guarding
+from pureward.data.lazy import LazyFrames
+from pureward.errors import InputError
+from pureward.pixels import to_frames
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Columns of an episode besides its frames, and how T + 1 values become T: success and rewards
+#: belong to the frame of their row, the first of which has none; the last action leads nowhere.
+COLUMNS = {"rewards": slice(1, None), "success": slice(1, None), "actions": slice(None, -1)}
+
+
+def episodes_in_memory(
+    source: Any, splits: Callable[[int], Sequence[str]], size: tuple[int, int] | None
+) -> list[Episode]:
+    """Return episodes as they are, or make them of arrays of images.
+
+    Args:
+        source: episodes; an array of images (T + 1, …) for each episode, alone or in a pair with
+            rewards (T,); one such array or pair; or one array (episodes, T + 1, …).
+        splits: returns the splits of a number of episodes without any.
+        size: height and width of the frames; None keeps those of the images.
+    """
+    items = _items(source)
+    if items and all(isinstance(item, Episode) for item in items):
+        return items
+    episodes = []
+    for number, (item, split) in enumerate(zip(items, splits(len(items)), strict=True)):
+        images, rewards = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        with guarding(f"episode {number}"):
+            if np.ndim(images) == 3 and np.shape(images)[-1] <= 4:
+                raise InputError(
+                    "the images of an episode must be (time, height, width, 3), got shape "
+                    f"{tuple(np.shape(images))}, a single one; pass all of them"
+                )
+            frames = to_frames(_checked(images), "cpu", size)
+            columns = {} if rewards is None else {"rewards": _checked(rewards)}
+            episodes.append(make_episode(frames, columns, split=split))
+    return episodes
+
+
+def make_episode(
+    frames: Tensor | LazyFrames, columns: "Mapping[str, NDArray | Tensor]", **others: Any
+) -> Episode:
+    """Return an episode of T + 1 frames.
+
+    Args:
+        frames: uint8 (T + 1, channels, height, width).
+        columns: rewards, success and actions with T rows, or with one per frame; state.
+        others: fields of the episode.
+    """
+    steps = len(frames) - 1
+    if steps < 1:
+        raise InputError("an episode needs at least two frames, got one; drop it")
+    found = {name: to_tensor(values) for name, values in columns.items()}
+    for name, kept in COLUMNS.items():
+        if name in found and found[name].dim() and len(found[name]) == len(frames):
+            found[name] = found[name][kept]
+    rewards, success = found.pop("rewards", None), found.pop("success", None)
+    if rewards is not None and rewards.dim() == 2 and rewards.shape[1] == 1:
+        rewards = rewards[:, 0]
+    return Episode(
+        rewards=torch.zeros(steps) if rewards is None else rewards.float(),
+        rated=rewards is not None,
+        success=None if success is None else success.reshape(len(success), -1).bool().any(1),
+        frames=frames,
+        **found,
+        **others,
+    )
+
+
+def to_tensor(values: Any) -> Tensor:
+    """Return numbers as a tensor of their own; refuse what is not real numbers."""
+    array = np.array(values)  # a copy: mapped files and Arrow's arrays are read-only
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise InputError(f"values must be real numbers, got {array.dtype}; convert or drop them")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return torch.from_numpy(array)
+
+
+def _items(source: Any) -> list[Any]:
+    if isinstance(source, np.ndarray | Tensor):
+        return list(source) if source.ndim == 5 else [source]
+    if isinstance(source, tuple) and len(source) == 2 and getattr(source[1], "ndim", 0) == 1:
+        return [source]
+    if not isinstance(source, Sequence):
+        raise InputError(
+            "episodes are named by a path, or given as a list of arrays of images, got "
+            f"{type(source).__name__}; pass one of them"
+        )
+    return list(source)
+
+
+def _checked(values: Any) -> "NDArray | Tensor":
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            f"images and rewards must be arrays of numbers, got {array.dtype}; convert them"
+        )
+    return array

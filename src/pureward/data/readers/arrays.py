@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads .npy and .npz files of images, rows at a time and never as pickles."""
+
+import math
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+from numpy.lib import format as npy
+
+from pureward.data.arrays import COLUMNS, make_episode
+from pureward.data.dataset import Dataset, Options
+from pureward.data.episodes import Episode
+from pureward.data.guard import FETCH, check_file, check_fits, guarded, guarding
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.readers.recognise import is_array, list_episodes
+from pureward.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_EXPANSION = 1100  # deflate, the filter of .npz, reaches 1,032 at most
+_BATCH_BYTES = 1 << 22  # of rows that are read at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """An array in a file, which is read by rows."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    rows: "Callable[[int, int], Iterator[NDArray]]"
+    """Yields the rows from a start to a stop, one at a time."""
+
+    def all(self) -> "NDArray":
+        """Read all of it; refuse if it does not fit into memory."""
+        check_fits(math.prod(self.shape) * self.dtype.itemsize)
+        if not self.shape:
+            raise InputError("a column must have a row per step, got a single number; drop it")
+        return np.array(list(self.rows(0, self.shape[0])), self.dtype).reshape(self.shape)
+
+
+def read(path: Path, options: Options) -> Dataset:
+    """Open a file, or all files of a folder; a file has one episode, or several of one length."""
+    files = list_episodes(path, is_array)
+    counts = [guarded(file, lambda file=file: _count(file, path, options)) for file, _ in files]
+    places = [
+        (file, number if several else None, split)
+        for (file, split), (count, several) in zip(files, counts, strict=True)
+        for number in range(count)
+    ]
+    shares = options.splits(len(places))
+    splits = [split or share for (_, _, split), share in zip(places, shares, strict=True)]
+
+    def episode(index: int) -> Episode:
+        file, number, _ = places[index]
+        where = str(file) if number is None else f"{file}, episode {number}"
+        with guarding(where):
+            return _episode(where, file, path, number, splits[index], options)
+
+    return Dataset(path=path, episodes=LazyEpisodes(splits, episode))
+
+
+def _count(file: Path, root: Path, options: Options) -> tuple[int, bool]:
+    """Number of episodes in a file, and whether the first axis counts them."""
+    images = _images(_columns(file, root), options)
+    return (images[0].shape[0], True) if len(images[0].shape) == 5 else (1, False)
+
+
+def _episode(
+    where: str, file: Path, root: Path, number: int | None, split: str, options: Options
+) -> Episode:
+    columns = _columns(file, root)
+    cameras = [_camera(column, number) for column in _images(columns, options)]
+    frames = LazyFrames(cameras, where=where, size=options.size)
+    numbers = {}
+    for name in (*COLUMNS, "state"):
+        if name in columns:
+            with guarding(f"{where}, {name}"):
+                values = columns[name].all()
+                numbers[name] = values if number is None else values[number]
+    return make_episode(frames, numbers, split=split)
+
+
+def _images(columns: dict[str, Column], options: Options) -> list[Column]:
+    """The columns of images: those named, "frames", or the only one with four axes or more."""
+    named = options.images or (("frames",) if "frames" in columns else None)
+    if named is None:
+        named = tuple(name for name, column in columns.items() if len(column.shape) >= 4)
+        if len(named) != 1:
+            raise InputError(
+                f"one array must be images, (time, height, width, 3), got {list(named)} of "
+                f"{list(columns)}; name it frames, or pass images=(...)"
+            )
+    for name in named:
+        if name not in columns:
+            raise InputError(f"unknown image {name!r}; choose from {list(columns)}")
+        if not 3 <= len(columns[name].shape) <= 5 or 0 in columns[name].shape:
+            raise InputError(
+                f"{name} must be images, (time, height, width, 3), got shape "
+                f"{columns[name].shape}; pass images=(...) to choose another array"
+            )
+    return [columns[name] for name in named]
+
+
+def _camera(column: Column, number: int | None) -> Images:
+    """The images of an episode, which may be one of several in the column."""
+    shape = column.shape if number is None else column.shape[1:]
+
+    def read(rows: Sequence[int]) -> "Iterator[NDArray]":
+        if number is not None:
+            (whole,) = column.rows(number, number + 1)
+            yield from (whole[row] for row in rows)
+            return
+        wanted = set(rows)
+        for row, image in enumerate(column.rows(rows[0], rows[-1] + 1), start=rows[0]):
+            if row in wanted:
+                yield image
+
+    if number is not None:
+        check_fits(math.prod(shape) * column.dtype.itemsize)
+    return Images(count=shape[0], shape=shape[1:], read=read)
+
+
+def _columns(file: Path, root: Path) -> dict[str, Column]:
+    """The arrays in a file, by name; an .npy file has one, named frames."""
+    check_file(file, root)
+    if file.suffix.lower() == ".npy":
+        with file.open("rb") as stream:
+            return {"frames": _column(stream, os.fstat(stream.fileno()).st_size, file.open)}
+    found = {}
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            if not info.filename.endswith(".npy"):
+                continue
+            if info.file_size > max(1 << 16, _EXPANSION * info.compress_size):
+                raise InputError(
+                    f"{info.filename} declares {info.file_size:,} bytes, more than {_EXPANSION:,} "
+                    f"times the {info.compress_size:,} that are stored; {FETCH}"
+                )
+            name = info.filename.removesuffix(".npy")
+            with guarding(f"{file}, {name}"), archive.open(info) as stream:
+                found[name] = _column(stream, info.file_size, _opener(file, info.filename))
+    return found
+
+
+def _opener(file: Path, name: str) -> Callable[[str], IO[bytes]]:
+    def opened(mode: str) -> IO[bytes]:
+        archive = zipfile.ZipFile(file)  # closed with the last reference to it
+        return archive.open(name)
+
+    return opened
+
+
+def _column(stream: IO[bytes], stored: int, opened: Callable[[str], IO[bytes]]) -> Column:
+    """The array in a stream of `stored` bytes; `opened("rb")` opens it again."""
+    version = npy.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise InputError(f"its .npy version must be 1.0 or 2.0, got {version}; save it again")
+    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = header(stream)
+    if dtype.hasobject or dtype.fields is not None or dtype.itemsize == 0:
+        raise InputError(
+            f"arrays must be of numbers, got {dtype}, which would need pickle; save each episode "
+            "as an array of its own, in a file of its own"
+        )
+    if fortran and len(shape) > 1:
+        raise InputError("arrays must be in C order; save np.ascontiguousarray of it")
+    start, size = stream.tell(), math.prod(shape) * dtype.itemsize
+    if any(side < 0 for side in shape) or start + size != stored:
+        raise InputError(
+            f"an array of shape {shape} needs {start + size:,} bytes, and {stored:,} are stored; "
+            f"{FETCH}"
+        )
+    row = dtype.itemsize * math.prod(shape[1:])
+    at_once = max(1, _BATCH_BYTES // max(1, row))
+
+    def rows(first: int, stop: int) -> "Iterator[NDArray]":
+        with opened("rb") as again:
+            again.seek(start + first * row)
+            while first < stop:
+                count = min(at_once, stop - first)
+                data = again.read(count * row)
+                if len(data) != count * row:
+                    raise InputError(f"it ends before row {first + count}; {FETCH}")
+                yield from np.frombuffer(data, dtype).reshape(count, *shape[1:])
+                first += count
+
+    return Column(shape=shape, dtype=dtype, rows=rows)

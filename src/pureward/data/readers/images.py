@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads folders of PNG or JPEG images, one folder for each episode."""
+
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+from pureward.data.arrays import make_episode
+from pureward.data.dataset import Dataset, Options
+from pureward.data.episodes import Episode
+from pureward.data.guard import check_file, check_pixels, guarding
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.readers.recognise import in_order, is_image, is_image_folder, list_episodes
+from pureward.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def read(path: Path, options: Options) -> Dataset:
+    """Open a folder of images, or a folder of such folders."""
+    if options.images is not None:
+        raise InputError(f"{path}: folders of images have no names of images; leave out images")
+    folders = list_episodes(path, is_image_folder)
+    shares = options.splits(len(folders))
+    splits = [split or share for (_, split), share in zip(folders, shares, strict=True)]
+
+    def episode(index: int) -> Episode:
+        folder = folders[index][0]
+        with guarding(folder):
+            return _episode(folder, path, splits[index], options)
+
+    lossy = any(file.suffix.lower() != ".png" for file in _files(folders[0][0]))
+    return Dataset(path=path, lossy=lossy, episodes=LazyEpisodes(splits, episode))
+
+
+def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
+    files = _files(folder)
+
+    def read(rows: Sequence[int]) -> "Iterator[NDArray]":
+        for row in rows:
+            check_file(files[row], root)
+            with guarding(files[row]), files[row].open("rb") as stream:
+                yield decode(stream)
+
+    check_file(files[0], root)
+    with guarding(files[0]), files[0].open("rb") as stream:
+        shape = decode(stream).shape
+    camera = Images(count=len(files), shape=shape, read=read)
+    return make_episode(LazyFrames([camera], where=str(folder), size=options.size), {}, split=split)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted((file for file in folder.iterdir() if is_image(file)), key=in_order)
+
+
+def decode(stream: IO[bytes] | BytesIO) -> "NDArray":
+    """Return a PNG or JPEG as uint8 (height, width, 3); alpha is dropped."""
+    # Pillow would pass other formats to other programs.
+    with Image.open(stream, formats=("PNG", "JPEG")) as image:
+        check_pixels(image.height, image.width)
+        if image.mode.startswith(("I", "F")):
+            raise InputError(
+                f"images must have 8 bits per channel, got mode {image.mode!r}, as of a depth "
+                "camera; convert them"
+            )
+        return np.asarray(image.convert("RGB"))

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which format a path holds: by names of files alone, without any optional package."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from pureward.data.episodes import SPLITS
+from pureward.errors import InputError
+
+#: Suffix → FFmpeg's demuxer. It is named so that no file can choose one that opens other files,
+#: such as a playlist.
+DEMUXERS = {
+    **dict.fromkeys((".mp4", ".m4v", ".mov"), "mov"),
+    **dict.fromkeys((".mkv", ".webm"), "matroska"),
+    **dict.fromkeys((".mpg", ".mpeg"), "mpeg"),
+    ".avi": "avi",
+    ".gif": "gif",
+    ".ts": "mpegts",
+}
+IMAGES = (".png", ".jpg", ".jpeg")
+ARRAYS = (".npy", ".npz")
+HDF5 = (".hdf5", ".h5")
+
+
+def minari_folder(path: Path) -> Path | None:
+    """Return the folder with metadata.json of a path, or of an id in the local cache, or None."""
+    for folder in (path / "data", path):
+        if (folder / "metadata.json").is_file():
+            return folder
+    root = Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari/datasets")
+    cached = root / path / "data"  # NAMESPACE/NAME-v0 is a folder of this name
+    is_id = not path.is_absolute() and ".." not in path.parts and not os.path.lexists(path)
+    return cached if is_id and (cached / "metadata.json").is_file() else None
+
+
+def is_minari(path: Path) -> bool:
+    """Whether it is a Minari dataset, or the id of one in the local cache."""
+    return minari_folder(path) is not None
+
+
+def is_lerobot(path: Path) -> bool:
+    """Whether it is the folder of a LeRobot dataset."""
+    return (path / "meta" / "info.json").is_file()
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether it is an HDF5 file."""
+    return path.suffix.lower() in HDF5 and path.is_file()
+
+
+def is_video(path: Path) -> bool:
+    """Whether it is a video."""
+    return path.suffix.lower() in DEMUXERS and path.is_file()
+
+
+def is_array(path: Path) -> bool:
+    """Whether it is an .npy or .npz file."""
+    return path.suffix.lower() in ARRAYS and path.is_file()
+
+
+def is_image(path: Path) -> bool:
+    """Whether it is an image."""
+    return path.suffix.lower() in IMAGES and path.is_file()
+
+
+def is_image_folder(path: Path) -> bool:
+    """Whether it is a folder with an image in it."""
+    return path.is_dir() and any(map(is_image, path.iterdir()))
+
+
+def holds(is_episode: Callable[[Path], bool]) -> Callable[[Path], bool]:
+    """Return whether a path is an episode, or a folder of episodes or of splits of them."""
+
+    def found(path: Path) -> bool:
+        if is_episode(path):
+            return True
+        if not path.is_dir():
+            return False
+        folders = [path, *(path / split for split in SPLITS if (path / split).is_dir())]
+        return any(is_episode(inner) for folder in folders for inner in folder.iterdir())
+
+    return found
+
+
+def list_episodes(path: Path, is_episode: Callable[[Path], bool]) -> list[tuple[Path, str]]:
+    """Return the episodes of a path in order of their names, each with its split, or "".
+
+    A folder named after a split holds the episodes of that split.
+    """
+    if is_episode(path):
+        return [(path, "")]
+    found = [(inner, "") for inner in _sorted(path) if is_episode(inner)]
+    for split in SPLITS:
+        if (path / split).is_dir() and not is_episode(path / split):
+            found += [(inner, split) for inner in _sorted(path / split) if is_episode(inner)]
+    named = {bool(split) for _, split in found}
+    if len(named) > 1:
+        raise InputError(
+            f"{path}: all episodes must be in folders of splits, or none, and some are beside "
+            "them; move those"
+        )
+    return found
+
+
+def in_order(path: Path) -> list[tuple[int, str]]:
+    """Return a key that sorts names by the numbers in them: frame_2 comes before frame_10."""
+    parts = re.split(r"(\d{1,18})", path.name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _sorted(folder: Path) -> list[Path]:
+    return sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=in_order)

@@ -1,0 +1,99 @@
+"""Folders of images."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import pureward
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (12, 20, 30, 3), dtype=np.uint8)
+
+
+def write(folder, images, suffix="png", mode="RGB"):
+    folder.mkdir(parents=True)
+    for number, image in enumerate(images):
+        Image.fromarray(image).convert(mode).save(folder / f"frame_{number}.{suffix}")
+    return folder
+
+
+def test_a_folder_of_images_is_an_episode_in_the_order_of_numbers(tmp_path):
+    write(tmp_path / "one", IMAGES)
+    (tmp_path / "one" / "notes.txt").write_text("not an image")
+    dataset = pureward.read_episodes(tmp_path / "one", size=None)
+    assert (len(dataset), dataset.lossy, dataset[0].rated) == (1, False, False)
+    frames = dataset[0].frames
+    assert torch.equal(frames[:], torch.from_numpy(IMAGES).permute(0, 3, 1, 2))
+    assert torch.equal(frames[[9, 2]], torch.from_numpy(IMAGES[[9, 2]]).permute(0, 3, 1, 2))
+
+
+def test_a_folder_of_folders(tmp_path):
+    write(tmp_path / "all" / "ep_10", IMAGES[:3], "jpg")
+    write(tmp_path / "all" / "ep_9", IMAGES[:5], "jpg")
+    dataset = pureward.read_episodes(tmp_path / "all")
+    assert ([len(e) for e in dataset], dataset.lossy) == ([4, 2], True)
+    write(tmp_path / "tagged" / "train" / "a", IMAGES[:3])
+    write(tmp_path / "tagged" / "failure" / "a", IMAGES[:4])
+    assert [e.split for e in pureward.read_episodes(tmp_path / "tagged")] == ["train", "failure"]
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "L", "P", "LA", "1", "CMYK"])
+def test_other_modes_become_colours(mode, tmp_path):
+    suffix = "jpg" if mode == "CMYK" else "png"
+    write(tmp_path / "one", IMAGES[:3], suffix, mode)
+    with Image.open(tmp_path / "one" / f"frame_1.{suffix}") as stored:
+        wanted = np.asarray(stored.convert("RGB"))
+    frames = pureward.read_episodes(tmp_path / "one", size=None)[0].frames
+    assert np.array_equal(frames[1].permute(1, 2, 0).numpy(), wanted)
+
+
+def _deep(folder):
+    for number in range(3):
+        Image.fromarray(np.full((20, 30), 40_000, np.uint16)).save(folder / f"frame_{number}.png")
+
+
+def _bomb(folder):
+    """A header that declares 60,000 × 60,000 pixels."""
+    data = bytearray((folder / "frame_1.png").read_bytes())
+    data[16:24] = (60_000).to_bytes(4, "big") * 2
+    (folder / "frame_1.png").write_bytes(data)
+
+
+def _link(folder):
+    (folder / "frame_1.png").rename(folder.parent / "secret.png")
+    (folder / "frame_1.png").symlink_to(folder.parent / "secret.png")
+
+
+def _replace(written):
+    return lambda folder: (folder / "frame_1.png").write_bytes(written)
+
+
+DAMAGES = {
+    "16 bits": (_deep, "must have 8 bits per channel, got mode 'I;16'"),
+    "bomb": (_bomb, "frame_1.png: "),
+    "link": (_link, "frame_1.png must lie in .* and it links to"),
+    "empty": (_replace(b""), "frame_1.png: cannot be read"),
+    "postscript": (_replace(b"%!PS-Adobe-3.0 EPSF-3.0\n"), "frame_1.png: cannot be read"),
+    "another size": (
+        lambda f: Image.new("RGB", (8, 8)).save(f / "frame_1.png"),
+        r"one: images must all be \(20, 30, 3\) as the first one, got \(8, 8, 3\)",
+    ),
+    "one image": (
+        lambda f: [(f / f"frame_{n}.png").unlink() for n in (1, 2)],
+        "one: an episode needs at least two frames",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_bad_images_are_refused_in_a_sentence(name, tmp_path):
+    damage, sentence = DAMAGES[name]
+    damage(write(tmp_path / "one", IMAGES[:3]))
+    with pytest.raises(pureward.InputError, match=sentence):
+        pureward.read_episodes(tmp_path / "one")[0].frames[:]
+
+
+def test_names_of_images_are_refused(tmp_path):
+    write(tmp_path / "one", IMAGES[:3])
+    with pytest.raises(pureward.InputError, match="have no names of images"):
+        pureward.read_episodes(tmp_path / "one", images="front")
