@@ -8,8 +8,9 @@ import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hook_envs import SIDE, CounterEnv, SlideEnv, counted, frozen, online, slide_reward
 
-from pureward import InputError, OnlineReward
+from pureward import InputError, OnlineReward, load_reward
 from pureward.hooks.gymnasium import RewardWrapper, VectorRewardWrapper
+from pureward.pixels import to_frames
 
 ACTION = np.zeros(1, np.float32)
 
@@ -75,6 +76,21 @@ def test_a_terminal_step_is_also_paid_for_the_absorbing_state():
         np.testing.assert_allclose(got, expected, rtol=1e-5)
     assert reward.terminal_reward(0.9) > 0.1
     assert float(reward.learner.absorbing.agent_share) == pytest.approx(6 / 10, rel=1e-3)
+
+
+def test_a_frozen_reward_also_pays_for_the_absorbing_state(tmp_path):
+    """By hand: γ = 0.9 pays nine rewards of a black frame more."""
+    online(horizon=8).save(tmp_path)
+    reward = load_reward(tmp_path)
+    with pytest.raises(InputError, match="discount=0.99"):
+        RewardWrapper(CounterEnv(), reward)
+    env = RewardWrapper(CounterEnv(2), reward, discount=0.9)
+    env.reset()
+    got = [env.step(ACTION)[1] for _ in range(2)]
+    seen = to_frames(np.stack([counted(1), counted(2), np.zeros_like(counted(0))]))
+    first, last, black = reward(seen).tolist()
+    np.testing.assert_allclose(got, [first, last + 9 * black], rtol=1e-5)
+    assert black > 0.01
 
 
 #: The frames (step, episode) of two environments with episodes of 2 and 3 steps, by hand.

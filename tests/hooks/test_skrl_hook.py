@@ -152,7 +152,7 @@ def test_bad_input_is_one_sentence():
         RewardWrapper(vector(), reward, autoreset="later")
     with pytest.raises(InputError, match="render_mode"):
         RewardWrapper(vector(render_mode=None), reward, frames="render")
-    with pytest.raises(InputError, match="horizon"):
+    with pytest.raises(InputError, match="absorbing state needs the discount"):
         RewardWrapper(vector(), online(horizon=9))
 
 

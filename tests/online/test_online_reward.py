@@ -109,16 +109,21 @@ def test_eta_is_estimated_from_the_observed_frames():
     assert 0.3 < metrics["prior"] < 0.7, metrics
 
 
-def test_a_terminal_step_is_paid_for_the_absorbing_state():
+def test_a_terminal_step_is_paid_for_the_absorbing_state(tmp_path):
     """Demonstrations end at step 5 of 20 and the agent never: ending is worth more than living."""
     reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", method="gail", horizon=20)
     for t in range(30):
         reward.observe(square(40, 4, seed=100 + t), [t % 20 == 19] * 4, [False] * 4)
     for _ in range(8):
         reward.learn(10)
-    absorbed = float(reward.learner.absorbing_reward())
+    absorbed = float(reward.learner.learned.absorbing_reward())
     assert absorbed > float(reward(square(40, 16, seed=3)).mean())
     assert reward.terminal_reward(0.9) == pytest.approx(9 * absorbed)
+    reward.save(tmp_path)
+    frozen = load_reward(tmp_path)
+    assert frozen.terminal_reward(0.9) == pytest.approx(9 * absorbed, rel=1e-5)
+    lived = float(frozen(reward._seen(square(40, 16, seed=3))).mean())
+    assert lived + frozen.terminal_reward(0.9) > lived / (1 - 0.9) > lived  # else it would live on
     plain = OnlineReward(demonstrations(), config=CONFIG, device="cpu", method="gail")
     assert plain.terminal_reward(0.9) == 0.0
 

@@ -152,12 +152,21 @@ def edited(folder: Path, **changes) -> Path:
         ({"lowest": -(10**400)}, "lowest must be finite and at most 0, got -1000"),
         ({"members": True}, "members of a saved RewardSpec must be like 0, got True"),
         ({"members": 3}, "imitation rewards need no reward models, got 3"),
+        ({"absorbing": 1}, "absorbing of a saved RewardSpec must be like False, got 1"),
         ({"network": [1]}, r"a saved NetworkConfig must be a JSON object, got \[1\]"),
     ],
 )
 def test_invalid_configs_are_rejected(saved, change, sentence):
     with pytest.raises(InputError, match=sentence):
         load_reward(edited(saved, **change))
+
+
+def test_a_reward_without_an_absorbing_state_is_read_as_before(saved):
+    reward = load_reward(edited(saved, absorbing=None))
+    assert not reward.spec.absorbing
+    assert reward.terminal_reward(1.0) == 0.0
+    with pytest.raises(InputError, match="only imitation rewards have an absorbing state"):
+        RewardSpec(reward="regression", members=1, absorbing=True)
 
 
 def test_a_config_for_another_shape_is_rejected_without_allocating_it(saved):

@@ -42,7 +42,7 @@ class RewardWrapper(gymnasium.Wrapper):
             reward: an `OnlineReward`, or a frozen one of `load_reward`.
             frames: "render", a key of a dict observation, "observation" if that is an image, or a
                 function of the environment and its observation that returns the image.
-            discount: γ of the RL library; needed if the reward has a horizon.
+            discount: γ of the RL library; needed if the reward has an absorbing state.
             learn_every: steps between two calls of `reward.learn`; 0 if your loop calls it.
             updates: of D in each of them.
         """
@@ -90,7 +90,7 @@ class VectorRewardWrapper(VectorWrapper):
             frames: "render", a key of a dict observation, "observation" if that is an image, or a
                 function of the vector environment and its observations of arrival states that
                 returns a batch of images.
-            discount: γ of the RL library; needed if the reward has a horizon.
+            discount: γ of the RL library; needed if the reward has an absorbing state.
             learn_every: steps of the vector environment between two calls of `reward.learn`; 0 if
                 your loop calls it.
             updates: of D in each of them.

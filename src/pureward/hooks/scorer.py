@@ -33,7 +33,7 @@ class Scorer:
 
         Args:
             reward: an `OnlineReward`, or a frozen one of `load_reward`.
-            discount: γ of the RL library; needed by an `OnlineReward` with a horizon.
+            discount: γ of the RL library; needed if the reward has an absorbing state.
             learn_every: calls of `count_step` after which the reward learns; 0 for never.
             updates: of D each time.
         """
@@ -53,11 +53,11 @@ class Scorer:
             if count < 0:
                 raise InputError(f"{name} must be at least 0, got {count}; 0 is never")
         self._discount, self._every, self._updates, self._steps = discount, learn_every, updates, 0
-        self._absorbs = self.online is not None and self.online.learner.absorbing is not None
-        if self._absorbs and discount is None:
+        self._learned = learned
+        if learned.spec.absorbing and discount is None:
             raise InputError(
-                "a reward with a horizon needs the discount of the RL library, got None; pass "
-                "discount=0.99, or what the library uses"
+                "a reward with an absorbing state needs the discount of the RL library, got None; "
+                "pass discount=0.99, or what the library uses"
             )
         self.terminal_reward()  # checks the discount
 
@@ -97,7 +97,7 @@ class Scorer:
                 added.
         """
         rewards = self.reward(frames)
-        if self._absorbs and terminated is not None:
+        if self._learned.spec.absorbing and terminated is not None:
             over = torch.as_tensor(terminated, device=self.device).bool()
             if bool(over.any()):
                 rewards = rewards + over * self.terminal_reward()
@@ -105,9 +105,7 @@ class Scorer:
 
     def terminal_reward(self) -> float:
         """Return what a terminal step is paid for the absorbing state after it; 0 without one."""
-        if not self._absorbs or self.online is None or self._discount is None:
-            return 0.0
-        return self.online.terminal_reward(self._discount)
+        return 0.0 if self._discount is None else self._learned.terminal_reward(self._discount)
 
     def count_step(self) -> None:
         """Count a step; every `learn_every` steps, a reward that learns is updated."""

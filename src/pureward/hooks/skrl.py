@@ -52,7 +52,7 @@ class RewardWrapper(Wrapper):
                 environments state it, other batches are "same_step". With "same_step", and no
                 `final_obs` in infos or a function as `frames`, the last step of an episode is
                 scored by the frame before.
-            discount: γ of the agent; needed if the reward has a horizon.
+            discount: γ of the agent; needed if the reward has an absorbing state.
             learn_every: steps of the environment, or of the batch, between two calls of
                 `reward.learn`; 0 if your loop calls it.
             updates: of D in each of them.

@@ -65,7 +65,7 @@ class RewardVecEnv(VecEnvWrapper):
             frames: "render", a key of a dict observation, "observation" if that is an image, or a
                 function of the `VecEnv` and the observation of one environment that returns the
                 image.
-            discount: γ of the algorithm; needed if the reward has a horizon.
+            discount: γ of the algorithm; needed if the reward has an absorbing state.
         """
         super().__init__(venv)
         if frames != "render":
@@ -141,7 +141,7 @@ class RewardReplayBuffer(ReplayBuffer):
 
         Args:
             reward: an `OnlineReward`, or a frozen one of `load_reward`.
-            discount: γ of the algorithm; needed if the reward has a horizon.
+            discount: γ of the algorithm; needed if the reward has an absorbing state.
         """
         self._scorer = Scorer(reward, discount=discount)
 

@@ -42,7 +42,7 @@ class RewardTransform(Transform):
                 first. TorchRL's `PixelRenderTransform` adds those of an environment that renders.
             reward_key: where the learned reward goes, float32 (*batch, 1).
             env_reward_key: where the true reward goes.
-            discount: γ of the RL algorithm; needed if the reward has a horizon.
+            discount: γ of the RL algorithm; needed if the reward has an absorbing state.
             learn_every: steps of the environment, or of the batch of environments, between two
                 calls of `reward.learn`; 0 if your loop calls it.
             updates: of D in each of them.

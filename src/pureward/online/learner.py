@@ -99,6 +99,7 @@ class RewardLearner:
             members=row.members if self.model else 0,
             ceiling=settings.ceiling,
             lowest=min(0.0, float(data.train.rewards.min())) if self.model else 0.0,
+            absorbing=self.absorbing is not None,
         )
         self.learned = LearnedReward(
             spec,
@@ -120,11 +121,6 @@ class RewardLearner:
     def update_prior(self, progress: float) -> dict[str, float]:
         """Set η for the next updates at this share of the run; return metrics."""
         return {} if self._prior is None else self._prior.update(progress, self._generator)
-
-    def absorbing_reward(self) -> Tensor:
-        """Return the reward of the absorbing state, float32 (1,)."""
-        assert self.absorbing is not None, "this reward has no absorbing state"
-        return self.learned(self.absorbing.frame)
 
     def probe(self, solved: Tensor | None = None) -> dict[str, float]:
         """Return P(success) and predictions on known kinds of frames and on the agent's.

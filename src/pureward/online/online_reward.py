@@ -223,11 +223,7 @@ class OnlineReward:
         Args:
             discount: γ of the RL library, below 1.
         """
-        if not 0 <= discount < 1:
-            raise InputError(f"discount must lie in [0, 1), got {discount}; try 0.99")
-        if self.learner.absorbing is None:
-            return 0.0
-        return discount / (1.0 - discount) * float(self.learner.absorbing_reward())
+        return self.learner.learned.terminal_reward(discount)
 
     def probe(self) -> dict[str, float]:
         """Measure D and r_φ on trained, held-out and failed episodes and on the agent's frames."""

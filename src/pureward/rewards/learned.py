@@ -34,6 +34,8 @@ class RewardSpec:
     """r_max of the imitation reward."""
     lowest: float = 0.0
     """Zero of a gated reward: the smaller of 0 and the lowest annotated reward."""
+    absorbing: bool = False
+    """Whether D learned an absorbing state, a black frame, that follows terminal states."""
 
     def __post_init__(self) -> None:
         if self.reward not in ("imitation", "regression", "gated"):
@@ -49,6 +51,11 @@ class RewardSpec:
             raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 1")
         if not -_LARGEST <= self.lowest <= 0:
             raise InputError(f"lowest must be finite and at most 0, got {self.lowest}; try 0")
+        if self.absorbing and self.reward != "imitation":
+            raise InputError(
+                f"only imitation rewards have an absorbing state, got a {self.reward} reward; set "
+                "absorbing to False"
+            )
 
     @property
     def has_discriminator(self) -> bool:
@@ -128,6 +135,27 @@ class LearnedReward:
         if self.spec.reward == "imitation":
             return imitation_reward(scores[0], ceiling=self.spec.ceiling)
         return gated_reward(scores[0], scores[1], lowest=self.spec.lowest)
+
+    def absorbing_reward(self) -> Tensor:
+        """Return the reward of the absorbing state, float32 (1,)."""
+        network = self.spec.network
+        shape = (1, network.frame_channels, network.height, network.width)
+        return self(torch.zeros(shape, dtype=torch.uint8, device=self.device))
+
+    def terminal_reward(self, discount: float) -> float:
+        """Return what a step that terminates is paid for the absorbing state after it.
+
+        It is γ r / (1 − γ) with the reward r of the absorbing state, and 0 if there is none. Add it
+        to the reward of the terminal step; the RL library needs no absorbing states of its own.
+
+        Args:
+            discount: γ of the RL library, below 1.
+        """
+        if not self.spec.absorbing:
+            return 0.0
+        if not 0 <= discount < 1:
+            raise InputError(f"discount must lie in [0, 1), got {discount}; try 0.99")
+        return discount / (1.0 - discount) * float(self.absorbing_reward())
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:

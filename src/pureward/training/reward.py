@@ -125,7 +125,7 @@ class LearnedRunReward(RunReward):
         )
         self.learned, self.adversary = self.learner.learned, self.learner.adversary
         if self.learner.absorbing is not None:
-            self.absorbing_reward = self.learner.absorbing_reward
+            self.absorbing_reward = self.learned.absorbing_reward
         if imitates:
             self.ceiling, self.threshold = settings.ceiling, math.log(2)  # −log(1 − ½)
         if settings.labels == "fresh":
