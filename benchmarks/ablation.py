@@ -52,6 +52,8 @@ NOISELESS = {VIEW + "noise": 0.0}
 SLOW = {"reward.learning_rate": 1e-5}
 # A walker's reward in the replay is computed again every 37,000 env steps instead of 300,000.
 FRESHER = {"reward.refreshed": 8192}
+# An estimated η is at most Table 2's.
+CAPPED = {"walker": {"prior": "bbe:0.002:0.25"}, "lift": {"prior": "bbe:0.002:0.5"}}
 # −log(1 − D) is at most 3, so D counts up to 0.95 instead of 0.63.
 CEILING = {"reward.ceiling": 3.0, "agent.value_high": 300.0}
 HIGHER = {
@@ -96,7 +98,9 @@ def changed(method: str, base: dict[str, Any], task: str) -> dict[str, Row]:
         ceiling=base | higher,
         noiseless_ceiling=base | NOISELESS | higher,
         fresher=base | FRESHER,
+        fresher_capped=base | FRESHER | CAPPED[task],
         fresher_ceiling=base | FRESHER | higher,
+        fresher_capped_ceiling=base | FRESHER | CAPPED[task] | higher,
     )
 
 

@@ -335,7 +335,7 @@ def test_missing_episodes_are_named(lines):
     assert found == "not measured"
     assert "no seed has the `reward/` of prl and of nn-purl and the `snapshots/`" in numbers
     alone = deluded().apply(lines({"prl": [30.0]}), "lift")
-    assert alone == ("not measured", "nobody has measured nn-purl on lift")
+    assert alone == ("not measured", "nn-purl on lift was not measured")
 
 
 @pytest.mark.parametrize("name", [name for name, f in FIGURES.items() if f.picture != "strips"])

@@ -32,7 +32,7 @@ class Rule(NamedTuple):
         try:
             answer, numbers = self.check(results, task)
         except UnmeasuredError as missing:
-            return "not measured", f"nobody has measured {missing}"
+            return "not measured", f"{missing} was not measured"
         if isinstance(answer, str):
             return answer, numbers
         return "holds" if answer else "does not hold", numbers
