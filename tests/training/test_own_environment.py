@@ -56,11 +56,13 @@ def test_a_reward_is_learned_and_the_run_resumed_evaluated_probed_and_shown(
     main(["evaluate", str(out), "--episodes", "2", "--device", "cpu"])
     main(["probe", str(out), "--episodes", "2", "--device", "cpu"])
     words = ["--out", str(tmp_path / "show"), "--worlds", "2", "--steps", "3", "--device", "cpu"]
-    main(["show", NAME, *words, "--policy", str(out)])
+    main(["show", str(out), *words])
     assert (tmp_path / "show/point_env-PointEnv.mp4").exists()
     assert json.loads((out / "status.json").read_text())["state"] == "finished"
     assert (out / "probe/evidence.png").exists()
-    assert "2 episodes" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 episodes" in printed
+    assert f"over 3 steps, policy {out}" in printed
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,7 @@ def show(
         shadows=shadows,
         distractors=distractors,
     )
-    print(
-        f"{task}: mean return {shown.mean_return:.1f} over {steps} steps with the {policy} policy"
-    )
+    print(f"{task}: mean return {shown.mean_return:.1f} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
 
 

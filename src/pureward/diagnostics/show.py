@@ -23,10 +23,11 @@ _ROWS, _COLUMNS = 4, 8  # of the sheet; several cameras share the columns
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The files that `show` wrote, and the mean return of the worlds."""
+    """The files that `show` wrote, the policy, and the mean return of the worlds."""
 
     sheet: Path
     video: Path
+    policy: str
     mean_return: float
 
 
@@ -88,7 +89,7 @@ def show(
         rows = [f"world {world}" for world in range(min(_ROWS, worlds))]
         times = [f"{index * env.control_step:.2f} s" for index in shots]
         save_image(contact_sheet(np.stack(kept, axis=1), rows, times), sheet)
-        return Shown(sheet=sheet, video=film, mean_return=float(total.mean()))
+        return Shown(sheet=sheet, video=film, policy=policy, mean_return=float(total.mean()))
 
 
 def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:

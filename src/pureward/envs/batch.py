@@ -87,7 +87,7 @@ class BatchEnv(ABC):
         """Return a hand-written policy for these worlds."""
         raise InputError(f"{self.name} has no script; leave out guided, or use lift or stack")
 
-    def _set_sizes(self, first: Observation) -> None:
+    def set_sizes(self, first: Observation) -> None:
         """Set `state_size` and `frame_shape` to those of a first observation."""
         self.state_size = first.state.shape[1]
         self.frame_shape = None

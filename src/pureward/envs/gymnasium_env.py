@@ -8,10 +8,11 @@ every autoreset mode of a vector environment of the user.
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -193,13 +194,18 @@ class GymnasiumEnv(BatchEnv):
         renders = cameras and not self._frame_keys
         options = {"render_mode": "rgb_array"} if renders else {}
         self._renders = renders
+        if cameras:
+            # Mesa's software OpenGL and Triton bring an LLVM each. If Triton is loaded second, as
+            # torch's optimizers do, the process crashes.
+            with suppress(ImportError):
+                import_module("triton")
         self._envs = self._call(
             "be made", lambda: _make_worlds(make_worlds, worlds, processes, options)
         )
         try:
             self._inspect(state)
             self.seed(seed)
-            self._set_sizes(self.reset())
+            self.set_sizes(self.reset())
         except BaseException:
             self.close()
             raise

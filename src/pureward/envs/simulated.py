@@ -64,7 +64,7 @@ class TaskEnv(BatchEnv):
         self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self.seed(seed)
         first = self.reset()
-        self._set_sizes(first)
+        self.set_sizes(first)
         _check_outcomes(task, engine)
 
     def close(self) -> None:
