@@ -98,9 +98,18 @@ def changed(method: str, base: dict[str, Any], task: str) -> dict[str, Row]:
         ceiling=base | higher,
         noiseless_ceiling=base | NOISELESS | higher,
         fresher=base | FRESHER,
-        fresher_capped=base | FRESHER | CAPPED[task],
         fresher_ceiling=base | FRESHER | higher,
-        fresher_capped_ceiling=base | FRESHER | CAPPED[task] | higher,
+    )
+
+
+def capped(task: str) -> dict[str, Row]:
+    """Rows of nn-pugail with a capped η̂."""
+    base = LOW | EVEN | MEMORY | CAPPED[task]
+    return both(
+        "nn-pugail",
+        capped=base,
+        capped_fresher=base | FRESHER,
+        capped_fresher_ceiling=base | FRESHER | HIGHER[task],
     )
 
 
@@ -122,6 +131,7 @@ ROWS: dict[str, dict[str, Row]] = {
     task: IMITATION
     | SUPERVISED
     | changed("nn-pugail", LOW | EVEN | MEMORY, task)
+    | capped(task)
     | changed("gail", MEMORY, task)
     | changed("nn-purl", MEMORY, task)
     for task in ("walker", "lift")
