@@ -37,6 +37,7 @@ bench: $(READY_TEST)
 	$(BIN)/python benchmarks/augment.py
 	$(BIN)/python benchmarks/d4pg.py
 	$(BIN)/python benchmarks/replay.py
+	$(BIN)/python benchmarks/own_env.py
 
 stress: $(READY_TEST)
 	$(BIN)/python benchmarks/stress/kill_stress.py

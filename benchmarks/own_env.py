@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pureward train` on a Gymnasium environment on a CPU: its overhead, and its speed beside SB3's SAC.
+"""`pureward train` on a Gymnasium environment, on a CPU: overhead, and speed beside SB3's SAC.
 
     pip install 'pureward[all,sb3]' 'gymnasium[classic-control]'
     python benchmarks/own_env.py
@@ -11,7 +11,8 @@
    size, discriminator and updates of it; both learn while they are measured, and take turns in one
    process. At least 1.5 times is required.
 
-The figures are ratios of one run; the seconds depend on the machine.
+Time is processor time of one thread, so that other processes change it little. The figures are
+ratios of one run; the seconds depend on the machine.
 """
 
 import json
@@ -95,13 +96,13 @@ def charged(spent: dict[str, float]) -> Iterator[None]:
     def timed(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             depth[0] += 1
-            began = time.perf_counter()
+            began = time.process_time()
             try:
                 return function(*args, **kwargs)
             finally:
                 depth[0] -= 1
                 if not depth[0]:
-                    spent[part] += time.perf_counter() - began
+                    spent[part] += time.process_time() - began
 
         return call
 
@@ -146,11 +147,15 @@ def overhead(args: Args, demonstrations: Path, folder: Path) -> dict[str, Any]:
     config = settings(args.environment, demonstrations, folder / "overhead", **changes)
     spent: dict[str, float] = defaultdict(float)
     with charged(spent):
-        began = time.perf_counter()
+        began = time.process_time()
         pureward.train(config)
-        total = time.perf_counter() - began
+        total = time.process_time() - began
     shares = {part: round(seconds / total, 3) for part, seconds in spent.items()}
-    return {"seconds": round(total, 1), "shares": shares, "outside": round(1 - sum(shares.values()), 3)}
+    return {
+        "seconds": round(total, 1),
+        "shares": shares,
+        "outside": round(1 - sum(shares.values()), 3),
+    }
 
 
 def our_turns(
@@ -212,9 +217,9 @@ def beside_sac(
         turn(320)  # random actions, and the first updates
     for _ in range(args.rounds):
         for name, turn in learners.items():
-            began = time.perf_counter()
+            began = time.process_time()
             turn(args.round_steps)
-            times[name].append(time.perf_counter() - began)
+            times[name].append(time.process_time() - began)
     ratios = [sac / ours for ours, sac in zip(times["pureward"], times["SAC"], strict=True)]
     speeds = {name: round(args.round_steps / median(t), 1) for name, t in times.items()}
     return {"steps_per_second": speeds, "ratio_to_SAC": round(float(np.median(ratios)), 2)}

@@ -36,7 +36,7 @@ def train_rows(
             config = pureward.preset(
                 task, method=method, seed=seed, out=str(folder), device="cpu", **data, **changes
             )
-            pureward.train(config, resume=folder.exists())
+            pureward.train(config, resume=(folder / "config.json").exists())
             rows = read_metrics(RunDirectory(folder).metrics, "eval")
             points = [{name: row[name] for name in ("step", "return", "success")} for row in rows]
             curves.add(method, seed, points=points, seconds=round(rows[-1]["seconds"]))

@@ -48,8 +48,8 @@ class Args:
     """Runs of each method."""
     env_steps: int = 10_000
     """Environment steps of a run."""
-    demonstrations: int = 16
-    """Episodes of the script; a quarter as many more are held out."""
+    demonstrations: int = 15
+    """Episodes of the script; a quarter as many more are held out, at least 5."""
     out: Path = Path("runs/drawer")
     """Folder for demonstrations, runs, curves.json, curves.png and film.mp4."""
 
@@ -93,7 +93,7 @@ def script(state: Tensor) -> Tensor:
 
 def demonstrate(folder: Path, episodes: int) -> None:
     """Write the frames of the script's episodes as a dataset."""
-    held_out = max(2, episodes // 4)
+    held_out = max(5, episodes // 4)
     with pureward.make(
         "metaworld_drawer:make_env", episodes + held_out, "cpu", seed=7, cameras=True
     ) as env:

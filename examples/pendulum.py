@@ -35,7 +35,7 @@ class Args:
     env_steps: int = 6_000
     """Environment steps of a run; also of the expert."""
     demonstrations: int = 20
-    """Episodes of the expert; a quarter as many more are held out."""
+    """Episodes of the expert; a quarter as many more are held out, at least 5."""
     out: Path = Path("runs/pendulum")
     """Folder for the expert, demonstrations, runs, curves.json, curves.png and film.mp4."""
 
@@ -52,13 +52,13 @@ def demonstrate(args: Args, folder: Path) -> None:
         # The range of discounted returns: rewards lie in [−16.3, 0].
         **{"agent.value_low": -600.0, "agent.value_high": 0.0},
     )
-    pureward.train(config, resume=expert.exists())
+    pureward.train(config, resume=(expert / "config.json").exists())
     pureward.collect(
         TASK,
         expert,
         folder,
         episodes=args.demonstrations,
-        held_out=max(2, args.demonstrations // 4),
+        held_out=max(5, args.demonstrations // 4),
         failures=0,
         device="cpu",
     )
