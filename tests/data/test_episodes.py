@@ -140,6 +140,13 @@ def test_drawing_another_task_is_refused(played):
         ({"rewards": torch.ones(99)}, "actions must have 99 rows"),
         ({"state": torch.ones(100, 4)}, "state must have 101 rows"),
         ({"frames": torch.ones(101, 3, 8, 8)}, r"uint8 .*, got float32 \(101, 3, 8, 8\); store"),
+        ({"frames": torch.ones(101, 64, 64, 3).byte()}, r"got \(101, 64, 64, 3\); convert them"),
+        ({"frames": torch.ones(101, 84, 84, 3).byte()}, r"got \(101, 84, 84, 3\); convert them"),
+        ({"frames": torch.ones(101, 48, 48, 3).byte()}, r"got \(101, 48, 48, 3\); convert them"),
+        ({"frames": torch.ones(101, 1, 64, 64).byte()}, "with 3 channels per image, got"),
+        ({"frames": np.ones((101, 3, 8, 8), np.uint8)}, "frames must be a tensor, got ndarray"),
+        ({"rewards": torch.ones(100).long()}, "rewards must be floating point, got int64"),
+        ({"success": torch.ones(100)}, "success must be bool, got float32"),
         ({"frames": torch.ones(101, 8).byte()}, r"uint8 .*, got uint8 \(101, 8\); store"),
         ({"split": "tset"}, "unknown split 'tset'; choose from"),
         ({"actions": torch.full((100, 2), torch.nan)}, "actions must be finite .* at step 0"),
@@ -298,6 +305,24 @@ def test_a_dataset_without_images_is_refused(tmp_path):
     path = foreign(tmp_path / "theirs", space, lambda _, n: np.zeros((n, 4), np.float32))
     with pytest.raises(pureward.InputError, match=f"{path}: observations must hold uint8 colour"):
         read_dataset(path)
+
+
+def test_a_dataset_of_the_local_cache_is_named_by_its_id(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "cache"))
+    (tmp_path / "cache/mine/lift").mkdir(parents=True)
+    foreign(tmp_path / "data", IMAGE, pixels)
+    named = {"dataset_id": "mine/lift/human-v0", "minari_version": minari.__version__}
+    _metadata(**named)(tmp_path / "data")
+    (tmp_path / "cache/mine/lift/human-v0").mkdir()
+    (tmp_path / "data").rename(tmp_path / "cache/mine/lift/human-v0/data")
+    monkeypatch.chdir(tmp_path)
+    assert len(minari.load_dataset("mine/lift/human-v0")) == 4
+    dataset = pureward.read_episodes("mine/lift/human-v0")
+    assert [len(episode) for episode in dataset] == [5] * 4
+    with pytest.raises(pureward.InputError, match="no-v0 is not a dataset, and no file or folder"):
+        pureward.read_episodes("mine/lift/no-v0")
+    with pytest.raises(pureward.InputError, match="is not a dataset"):
+        pureward.read_episodes("../cache/mine/lift/../../mine/lift/human-v0/x")
 
 
 # Bad files.

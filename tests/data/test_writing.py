@@ -40,6 +40,15 @@ def test_a_dataset_is_not_overwritten(tmp_path):
     assert len(read_dataset(tmp_path).episodes) == 1
 
 
+@pytest.mark.parametrize("split", ["train", "held-out", "failure"])
+def test_episodes_of_frames_alone_keep_their_split(tmp_path, split):
+    frames = replace(SEEN, simulator={}, split=split, policy="mine", rated=False)
+    write_episodes(tmp_path, [frames], task="line", name="seen")
+    (read,) = read_dataset(tmp_path).episodes
+    assert (read.split, read.policy, read.rated) == (split, "mine", False)
+    assert torch.equal(read.frames, SEEN.frames)
+
+
 @pytest.mark.parametrize("episodes", [[], [replace(ONE, actions=None)]])
 def test_a_dataset_needs_an_episode_with_actions(tmp_path, episodes):
     with pytest.raises(InputError, match="at least one episode with states and actions"):

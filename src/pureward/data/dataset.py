@@ -41,6 +41,8 @@ class Dataset(Sequence[Episode]):
     lossy: bool = False
     """Whether frames were compressed with loss, as by JPEG or most video codecs; a discriminator
     can recognise the artefacts."""
+    states_ends: bool = True
+    """Whether `Episode.terminated` is known; arrays, images and videos do not state it."""
     episodes: Sequence[Episode]
 
     def __len__(self) -> int:
@@ -121,7 +123,8 @@ def read_episodes(
         found = find_reader(source).read(Path(source), options)
     else:
         episodes = episodes_in_memory(source, options.splits, options.size)
-        found = Dataset(path=None, episodes=tuple(episodes))
+        given = any(isinstance(item, Episode) for item in source)
+        found = Dataset(path=None, states_ends=given, episodes=tuple(episodes))
     if not len(found):
         raise InputError(f"{source} must hold at least one episode, got none; collect some")
     return found

@@ -28,18 +28,38 @@ _EPISODE = re.compile(r"episode_\d+")
 _COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 
 
-def check_minari(file: Path, episodes: int, steps: object = None) -> None:
-    """Refuse a file of Minari that refers to others, or declares more than it can hold.
-
-    Args:
-        file: of the dataset.
-        episodes: their number according to the metadata.
-        steps: their number over all episodes according to the metadata; None if it has none.
-    """
+def check_count(file: Path, episodes: int) -> None:
+    """Refuse a file of Minari with another number of episodes than the metadata announces."""
     with h5py.File(file, "r") as root:
-        declared = check_group(root, file.stat().st_size)
-        _check_episodes(file, root, episodes, steps)
+        for index in range(episodes):
+            if not root.id.links.exists(f"episode_{index}".encode()):
+                raise InputError(
+                    f"{file}, episode {index}: is missing, though {episodes} are announced; {FETCH}"
+                )
+        inside = sum(_EPISODE.fullmatch(str(name)) is not None for name in root)
+    if inside != episodes:
+        raise InputError(f"it holds {inside} episodes, though {episodes} are announced; {FETCH}")
+
+
+def check_episode(file: Path, index: int) -> None:
+    """Refuse an episode of Minari that refers to other files, or declares more than it holds."""
+    with h5py.File(file, "r") as root:
+        group = own_member(root, f"episode_{index}")
+        if not isinstance(group, h5py.Group):
+            raise InputError(f"it must be a group of columns, and is not; {FETCH}")
+        declared = check_group(group, file.stat().st_size)
+        missing = [name for name in _COLUMNS if name not in group]
+    if missing:
+        raise InputError(f"has no column {missing[0]!r}; a dataset needs {', '.join(_COLUMNS)}")
     check_fits(declared)
+
+
+def read_splits(file: Path, episodes: int) -> list[str | None]:
+    """Return the splits that `pureward collect` wrote with the episodes, None for those without."""
+    with h5py.File(file, "r") as root:
+        groups = (own_member(root, f"episode_{index}") for index in range(episodes))
+        found = [group.attrs.get("split") if group is not None else None for group in groups]
+    return [None if split is None else str(split) for split in found]
 
 
 def check_group(group: h5py.Group, file_bytes: int) -> int:
@@ -65,33 +85,10 @@ def check_group(group: h5py.Group, file_bytes: int) -> int:
     return declared
 
 
-def _check_episodes(file: Path, root: h5py.File, episodes: int, steps: object) -> None:
-    """Refuse missing columns, and numbers of episodes or steps that differ from the metadata."""
-    found = 0
-    for index in range(episodes):
-        group = root.get(f"episode_{index}")
-        if not isinstance(group, h5py.Group):
-            raise InputError(
-                f"{file}, episode {index}: is missing, though {episodes} are announced; {FETCH}"
-            )
-        missing = [name for name in _COLUMNS if name not in group]
-        if missing:
-            raise InputError(
-                f"{file}, episode {index}: has no column {missing[0]!r}; "
-                f"a dataset needs {', '.join(_COLUMNS)}"
-            )
-        rewards = group["rewards"]
-        found += len(rewards) if isinstance(rewards, h5py.Dataset) and rewards.shape else 0
-    inside = sum(_EPISODE.fullmatch(str(name)) is not None for name in root)
-    if inside != episodes:
-        raise InputError(f"it holds {inside} episodes, though {episodes} are announced; {FETCH}")
-    if steps not in (None, found):
-        raise InputError(f"it holds {found} steps, though {steps} are announced; {FETCH}")
-
-
 def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
     """Yield all datasets in a file with their path; refuse links and objects with two paths."""
-    waiting, seen = [("", root)], {hash(root)}  # hashes are of the address in the file
+    # Hashes are of the address in the file.
+    waiting, seen = [(str(root.name).strip("/"), root)], {hash(root)}
     while waiting:
         path, group = waiting.pop()
         for name in group:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pureward.data.episodes import Episode, split_by_share
+from pureward.data.dataset import in_memory, read_episodes
+from pureward.data.episodes import Episode, check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError, TrainingError, check_seed
@@ -28,12 +29,7 @@ from pureward.types import find_device
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    #: A dataset's folder, episodes, or the frames of each episode (T + 1, height, width, 3).
-    Source = str | Path | Sequence[Episode] | Sequence["NDArray | Tensor"]
-    #: A dataset's folder, episodes, or pairs of frames (T + 1, …) and rewards (T,).
-    Annotated = (
-        str | Path | Sequence[Episode] | Sequence[tuple["NDArray | Tensor", "NDArray | Tensor"]]
-    )
+    from pureward.data.dataset import Source
 
 #: Settings for thousands of updates on a CPU; Table 3's are for millions on a GPU.
 SMALL = RewardConfig(
@@ -62,7 +58,7 @@ class OnlineReward:
         self,
         demonstrations: "Source | None" = None,
         *,
-        annotations: "Annotated | None" = None,
+        annotations: "Source | None" = None,
         failures: "Source | None" = None,
         method: str = "nn-pugail",
         prior: str | float | None = None,
@@ -78,7 +74,7 @@ class OnlineReward:
         """Read the data and build the networks.
 
         Args:
-            demonstrations: for imitation: a dataset's folder, episodes, or the frames of each.
+            demonstrations: for imitation: anything that `read_episodes` takes.
             annotations: for `prl`, `pnrl`, `purl` and `nn-purl`: the same, with rewards.
             failures: known failures, for the risk `nnpnu`.
             method: a name in `pureward.METHODS`.
@@ -89,8 +85,8 @@ class OnlineReward:
                 here; `observe` and calls take frames that are stacked already.
             horizon: the environment's time limit, if episodes may terminate before it. Then a
                 terminal state is followed by an absorbing one, and `terminal_reward` is to be
-                added to the reward of a step that terminates. Demonstrations given as arrays
-                terminate if they are shorter.
+                added to the reward of a step that terminates. Demonstrations given as arrays,
+                images or videos terminate if they are shorter.
             capacity: number of the agent's frames that are kept.
             total: frames that will be observed, for a prior that changes over the run.
             held_out: share of the episodes held out for estimates and probes, if the data has no
@@ -111,6 +107,8 @@ class OnlineReward:
         self._stack, self._total, self._horizon = stack, total, horizon
         positives = demonstrations if annotations is None else annotations
         episodes = _episodes(positives, held_out, horizon=horizon)
+        if annotations is not None:
+            check_rated(episodes, "annotations")
         data = Supervision.of(episodes, stack=stack, device=self.device)
         self._shape = data.train.shape
         self.frames = ObservedFrames(capacity, self._shape, self.device)
@@ -288,26 +286,11 @@ def _episodes(
     size: tuple[int, int] = (SIDE, SIDE),
     horizon: int | None = None,
 ) -> list[Episode]:
-    """The episodes of a source; images in memory are resized, shorter ones than a horizon end."""
-    if isinstance(source, str | Path):
-        from pureward.data.dataset import read_dataset
-
-        dataset = read_dataset(Path(source), held_out=held_out)
-        if any(episode.frames is None for episode in dataset.episodes):
-            raise InputError(f"{source} must store frames; collect it with `--frames`")
-        return list(dataset.episodes)
-    items = list(source)
-    if not items:
-        raise InputError("data must have at least one episode, got none; add some")
-    if all(isinstance(item, Episode) for item in items):
-        return items
-    episodes = []
-    for item, split in zip(items, split_by_share(len(items), held_out), strict=True):
-        images, rewards = item if isinstance(item, tuple) else (item, None)
-        frames = to_frames(images, "cpu", size)
-        if rewards is None:
-            rewards = torch.zeros(len(frames) - 1)
-        rewards = torch.as_tensor(np.asarray(rewards), dtype=torch.float32)
-        ends = horizon is not None and len(rewards) < horizon
-        episodes.append(Episode(frames=frames, rewards=rewards, split=split, terminated=ends))
-    return episodes
+    """The episodes of a source; if it states no ends, those shorter than a horizon terminate."""
+    dataset = read_episodes(source, size=size, held_out=held_out)
+    episodes = [in_memory(episode) for episode in dataset]
+    if any(episode.frames is None for episode in episodes):
+        raise InputError(f"{source} must store frames; collect it with `--frames`")
+    if horizon is None or dataset.states_ends:
+        return episodes
+    return [replace(episode, terminated=len(episode) < horizon) for episode in episodes]

@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -107,18 +106,13 @@ def truncate(file, keep):
 
 
 def _bomb(folder):
-    """A hundred million equal rows take a few kilobytes."""
-    table = pq.read_table(folder / DATA)
-    rows = {
-        name: pa.DictionaryArray.from_arrays(
-            pa.array(np.zeros(10**6, np.int32)), table.column(name).combine_chunks()[:1]
-        ).dictionary_decode()
-        for name in table.column_names
-    }
-    part = pa.table(rows)
-    with pq.ParquetWriter(folder / DATA, part.schema, compression="zstd") as writer:
-        for _ in range(20):
-            writer.write_table(part)
+    """A million equal rows take a few kilobytes."""
+    first = pq.read_table(folder / DATA).slice(0, 1)
+    names = ("episode_index", "timestamp", "next.reward", "next.success", "next.done")
+    rows = {name: pa.repeat(first.column(name)[0], 10**6) for name in names}
+    pairs = pa.FixedSizeListArray.from_arrays(pa.repeat(pa.scalar(0.0), 2 * 10**6), 2)
+    rows |= {"action": pairs, "observation.state": pairs}
+    pq.write_table(pa.table(rows), folder / DATA, compression="zstd")
 
 
 def _link(folder):

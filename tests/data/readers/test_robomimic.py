@@ -133,11 +133,11 @@ DAMAGES = {
     "no data": (_delete("data"), "x.hdf5: a robomimic file has groups .* has no group 'data'"),
     "no obs": (_delete("data/demo_2/obs"), "demo_2: a robomimic file .* has no group 'obs'"),
     "no images": (_delete("data/demo_2/obs/agentview_image"), r"demo_2: .* one image, got \[\] of"),
-    "external storage": (_external, "demo_2: rewards must be .* external storage"),
+    "external storage": (_external, "demo_2: data/demo_2/rewards must be .* external storage"),
     "external demo": (_link("data/demo_2"), "demo_2: demo_2 must be stored in the file .* a link"),
     "external data": (_link("data"), "x.hdf5: data must be stored in the file .* it is a link"),
     "external mask": (_link("mask/valid"), "valid must be stored in the file .* it is a link"),
-    "virtual": (_virtual, "demo_2: obs/agentview_image must be .* a virtual dataset"),
+    "virtual": (_virtual, "demo_2/obs/agentview_image must be .* a virtual dataset"),
     "declared only": (_huge, "agentview_image must be stored in full, and of the 230.40 GB"),
     "short rewards": (
         _replace("data/demo_2/rewards", np.ones(3)),

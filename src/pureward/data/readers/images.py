@@ -35,7 +35,8 @@ def read(path: Path, options: Options) -> Dataset:
             return _episode(folder, path, splits[index], options)
 
     lossy = any(file.suffix.lower() != ".png" for file in _files(folders[0][0]))
-    return Dataset(path=path, lossy=lossy, episodes=LazyEpisodes(splits, episode))
+    episodes = LazyEpisodes(splits, episode)
+    return Dataset(path=path, lossy=lossy, states_ends=False, episodes=episodes)
 
 
 def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:

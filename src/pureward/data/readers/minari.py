@@ -12,8 +12,8 @@ from minari.dataset.minari_storage import MinariStorage
 from pureward.data.arrays import to_tensor
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
-from pureward.data.guard import check_file, guarded, read_json
-from pureward.data.hdf5 import FILE, check_minari
+from pureward.data.guard import check_file, guarded, guarding, read_json
+from pureward.data.hdf5 import FILE, check_count, check_episode, read_splits
 from pureward.data.images import (
     check_jpegs,
     decode_jpeg_only,
@@ -50,16 +50,15 @@ def read(path: Path, options: Options) -> Dataset:
             f"{folder}: observations must hold uint8 colour images, got {space}; "
             "record the dataset with an environment that observes pixels"
         )
-    count = metadata["total_episodes"]
-    tags = [{} for _ in range(count)]
+    splits = options.splits(metadata["total_episodes"])
     if ours:
-        tags = guarded(folder, lambda: list(storage.get_episode_metadata(range(count))))
-    splits = [str(t.get("split", s)) for t, s in zip(tags, options.splits(count), strict=True)]
-    file = folder / FILE
+        tagged = guarded(folder, lambda: _tagged(storage, len(splits)))
+        splits = [own or other for own, other in zip(tagged, splits, strict=True)]
+    where = folder / FILE if storage.FORMAT == "hdf5" else folder
 
     def episode(index: int) -> Episode:
-        where = f"{file if file.exists() else folder}, episode {index}"
-        return guarded(where, lambda: _episode(storage, index, keys, splits, tags, options, ours))
+        with guarding(f"{where}, episode {index}"):
+            return _episode(storage, index, keys, splits[index], options, ours)
 
     return Dataset(
         path=path,
@@ -92,26 +91,34 @@ def _check_space(space: dict[str, Any]) -> None:
 
 
 def _check_files(folder: Path, root: Path, metadata: dict[str, Any]) -> None:
-    """Refuse a dataset that refers to other files, or declares more than it stores."""
+    """Refuse files elsewhere, and another number of episodes than announced."""
     if metadata.get("data_format") == "hdf5":
-        file, counts = folder / FILE, (metadata["total_episodes"], metadata.get("total_steps"))
+        file = folder / FILE
         guarded(file, lambda: check_file(file, root))
-        guarded(file, lambda: check_minari(file, *counts))
-        return
+        guarded(file, lambda: check_count(file, metadata["total_episodes"]))
+        return  # the rest is checked with each episode
     for file in folder.rglob("*"):  # Arrow has a folder for each episode
         if file.is_symlink() or not file.is_dir():
             guarded(file, lambda file=file: check_file(file, root))
+
+
+def _tagged(storage: MinariStorage, count: int) -> list[str | None]:
+    """The splits that are stored with the episodes."""
+    if storage.FORMAT == "hdf5":
+        return read_splits(storage.data_path / FILE, count)
+    return [tags.get("split") for tags in storage.get_episode_metadata(range(count))]
 
 
 def _episode(
     storage: MinariStorage,
     index: int,
     keys: tuple[str, ...],
-    splits: list[str],
-    tags: list[dict[str, Any]],
+    split: str,
     options: Options,
     ours: bool,
 ) -> Episode:
+    if storage.FORMAT == "hdf5":
+        check_episode(storage.data_path / FILE, index)
     check_jpegs(storage, index)
     raw = next(iter(storage.get_episodes([index])))
     seen, space = raw["observations"], storage.observation_space
@@ -121,17 +128,18 @@ def _episode(
         "rewards": to_tensor(raw["rewards"]).float(),
         "actions": to_tensor(raw["actions"]) if numeric else None,
         "frames": frames,
-        "split": splits[index],
+        "split": split,
         "terminated": bool(np.asarray(raw["terminations"])[-1]),
     }
     if ours:
+        tags = next(iter(storage.get_episode_metadata([index])))
         success = (raw["infos"] or {}).get("success")
         has_state = isinstance(space, spaces.Dict) and "state" in space.spaces  # else it is compact
         fields |= {
             "success": None if success is None else to_tensor(success).bool(),
             "state": to_tensor(seen["state"]) if has_state else None,
             "simulator": {name: to_tensor(seen[name]) for name in DRAWN_FROM if name in seen},
-            "policy": str(tags[index].get("policy", "")),
-            "rated": str(tags[index].get("rated", "")) != UNRATED,
+            "policy": str(tags.get("policy", "")),
+            "rated": str(tags.get("rated", "")) != UNRATED,
         }
     return Episode(**fields)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import av
 import av.logging
 from av.container import InputContainer
+from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from pureward.data.arrays import make_episode
@@ -52,7 +53,8 @@ def read(path: Path, options: Options) -> Dataset:
     with guarding(files[0][0]):
         check_file(files[0][0], path)
         lossy = is_lossy(files[0][0])
-    return Dataset(path=path, lossy=lossy, episodes=LazyEpisodes(splits, episode))
+    episodes = LazyEpisodes(splits, episode)
+    return Dataset(path=path, lossy=lossy, states_ends=False, episodes=episodes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +160,7 @@ def frames_at(file: Path, rows: Sequence[int]) -> "Iterator[NDArray]":
     with _opened(file) as (container, stream):
         stream.thread_type = "AUTO"
         decoded, place = _decoded(container, stream, index), -1
+        colours = VideoReformatter()  # one for all: setting it up takes longer than a frame
         for row in rows:
             start = _decodable_from(index, row)
             if start > place + 1:  # skip what need not be decoded
@@ -168,7 +171,7 @@ def frames_at(file: Path, rows: Sequence[int]) -> "Iterator[NDArray]":
                 place, frame = found
             if place != row or frame is None:
                 raise InputError(f"frame {row} of {len(index.times)} cannot be decoded; {FETCH}")
-            yield frame.to_ndarray(format="rgb24")
+            yield colours.reformat(frame, format="rgb24").to_ndarray()
 
 
 def _decodable_from(index: Index, row: int) -> int:
