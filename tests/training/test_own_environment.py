@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gymnasium.vector import SyncVectorEnv
 
 import pureward
+from point_env import PointEnv
 from pureward.cli import main
 from pureward.data.dataset import read_dataset
 from pureward.data.writing import write_episodes
@@ -63,6 +65,23 @@ def test_a_reward_is_learned_and_the_run_resumed_evaluated_probed_and_shown(
     printed = capsys.readouterr().out
     assert "2 episodes" in printed
     assert f"over 3 steps, policy {out}" in printed
+
+
+def vector_of_points(num_envs, render_mode=None):
+    return SyncVectorEnv([lambda: PointEnv(render_mode)] * num_envs)  # resets in the next step
+
+
+@pytest.mark.parametrize("given", [PointEnv("rgb_array"), vector_of_points])
+def test_a_run_on_an_object_or_a_vector_environment(given, demonstrations, tmp_path):
+    name, out = pureward.preset(given).task, tmp_path / "run"
+    write_episodes(tmp_path / "data", read_dataset(demonstrations).episodes, task=name)
+    config = tiny(
+        out, task=name, method="gail", demonstrations=str(tmp_path / "data"), env_steps=80,
+        save_replay=False, evaluate_every=0, reward=SMALL_REWARD,
+    )  # fmt: skip
+    assert pureward.train(config).state == "finished"
+    assert pureward.evaluate(out, episodes=2, device="cpu")["episodes"] == 2
+    assert pureward.load_reward(out).spec.absorbing
 
 
 @pytest.mark.parametrize(
