@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batched cameras: MuJoCo Warp's ray caster on CPU and CUDA, uint8 frames."""
+"""Batched cameras on CPU and CUDA, uint8 frames: MuJoCo Warp's ray caster or our rasterizer."""
 
 import math
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from pureward.envs.sim import Engine
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.sim.raster import Rasterizer
 from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start
 from pureward.errors import InputError
 
@@ -24,10 +25,19 @@ _TILE = (4, 8)  # rows and columns
 
 
 class Cameras:
-    """Renders every world of an engine from the named cameras of its model."""
+    """Renders every world of an engine from the named cameras of its model.
+
+    The ray caster draws on both devices until the rasterizer has been measured on a GPU.
+    """
 
     def __init__(
-        self, engine: Engine, names: tuple[str, ...], *, size: int = 64, shadows: bool = False
+        self,
+        engine: Engine,
+        names: tuple[str, ...],
+        *,
+        size: int = 64,
+        shadows: bool = False,
+        _rasterize: bool = False,
     ):
         known = [engine.model.camera(i).name for i in range(engine.model.ncam)]
         for name in names:
@@ -37,23 +47,37 @@ class Cameras:
         self.frames = torch.zeros(
             engine.worlds, 3 * len(names), size, size, dtype=torch.uint8, device=engine.device
         )
+        if _rasterize and shadows:
+            raise InputError("the rasterizer draws no shadows; leave them out or use the ray caster")
         with wp.ScopedDevice(wp.device_from_torch(engine.device)):
-            self._context = mjw.create_render_context(
-                engine.model,
-                nworld=engine.worlds,
-                cam_active=list(names),
-                cam_res=(size, size),
-                render_rgb=True,
-                render_depth=False,
-                render_seg=False,
-                use_shadows=shadows,
-                render_skybox=True,
-            )
             if isinstance(engine, WarpEngine):
                 self._model, self._data = engine.warp_model, engine.warp_data
                 self._copies: list[tuple[Tensor, Tensor]] = []
             else:
                 self._model, self._data, self._copies = _mirror(engine)
+            if _rasterize:
+                cameras = [known.index(name) for name in names]
+                self._rasterizer = Rasterizer(engine.model, cameras, size)
+                self._bytes = wp.from_torch(self.frames.view(-1))
+            else:
+                self._rasterizer = None
+                self._prepare_rays(engine, names, size, shadows)
+        self._draw = Captured(engine.device, Workspace(engine.device))
+
+    def _prepare_rays(
+        self, engine: Engine, names: tuple[str, ...], size: int, shadows: bool
+    ) -> None:
+        self._context = mjw.create_render_context(
+            engine.model,
+            nworld=engine.worlds,
+            cam_active=list(names),
+            cam_res=(size, size),
+            render_rgb=True,
+            render_depth=False,
+            render_seg=False,
+            use_shadows=shadows,
+            render_skybox=True,
+        )
         order = tile_order(size, engine.device)
         for rays in (self._context.ray, self._context.ray_offset):
             cast = wp.to_torch(rays).view(len(names), size * size, 3)
@@ -62,7 +86,6 @@ class Cameras:
         packed = wp.to_torch(self._context.rgb_data).view(torch.int32)
         self._cast = packed.view(engine.worlds, len(names), size * size)
         self._pixels = torch.empty_like(self._cast)
-        self._draw = Captured(engine.device, Workspace(engine.device))
 
     def render(self) -> Tensor:
         """Return frames of the current state: uint8 (worlds, 3·cameras, size, size).
@@ -76,6 +99,9 @@ class Cameras:
 
     def _draw_all(self) -> None:
         with wp.ScopedDevice(self._data.qpos.device):
+            if self._rasterizer is not None:
+                self._rasterizer.draw(self._data, self._bytes)
+                return
             mjw.refit_bvh(self._model, self._data, self._context)
             mjw.render(self._model, self._data, self._context)
         torch.index_select(self._cast, 2, self._ray_of_pixel, out=self._pixels)
