@@ -169,6 +169,28 @@ def test_a_reward_without_an_absorbing_state_is_read_as_before(saved):
         RewardSpec(reward="regression", members=1, absorbing=True)
 
 
+@pytest.mark.parametrize(
+    ("images", "stack", "words"),
+    [
+        (1, 1, "one RGB image"),
+        (2, 2, "2 consecutive RGB images, oldest first"),
+        (2, 1, "RGB images of 2 cameras"),
+        (6, 2, "2 consecutive RGB images of 3 cameras, oldest first"),
+        (2, 0, "2 RGB images"),
+    ],
+)
+def test_a_saved_reward_says_what_its_channels_are(tmp_path, small_network, images, stack, words):
+    network = replace(small_network, frame_channels=3 * images)
+    save_reward(a_reward(network, "imitation", stack=stack), tmp_path)
+    assert load_reward(tmp_path).spec.channels == words
+
+
+def test_a_stack_that_does_not_fit_the_channels_is_refused(saved):
+    with pytest.raises(InputError, match="stack must divide the images of 3 channels, got 2"):
+        load_reward(edited(saved, stack=2))
+    assert load_reward(edited(saved, stack=None)).spec.stack == 0  # of the first version 2
+
+
 def test_a_config_for_another_shape_is_rejected_without_allocating_it(saved):
     network = json.loads((saved / "reward.json").read_text())["network"]
     huge = network | {"stage_channels": [1024] * 5, "stage_blocks": 64}

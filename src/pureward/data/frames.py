@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.episodes import Episode, stored_frames
+from pureward.errors import InputError
 
 
 class FrameBank:
@@ -26,7 +27,9 @@ class FrameBank:
             stack: number of frames in a stack.
             device: the learner's.
         """
-        self.device = torch.device(device)
+        if stack < 1:
+            raise InputError(f"a stack has at least one frame, got {stack}; try 1")
+        self.stack, self.device = stack, torch.device(device)
         frames = [part.to(self.device) for part in stored_frames(episodes)]
         lengths = torch.tensor([len(part) for part in frames])
         # Of each frame: the first one of its episode.

@@ -100,6 +100,7 @@ class RewardLearner:
             ceiling=settings.ceiling,
             lowest=min(0.0, float(data.train.rewards.min())) if self.model else 0.0,
             absorbing=self.absorbing is not None,
+            stack=data.train.stack,
         )
         self.learned = LearnedReward(
             spec,

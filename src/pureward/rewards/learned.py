@@ -36,6 +36,8 @@ class RewardSpec:
     """Zero of a gated reward: the smaller of 0 and the lowest annotated reward."""
     absorbing: bool = False
     """Whether D learned an absorbing state, a black frame, that follows terminal states."""
+    stack: int = 0
+    """Consecutive images in a frame, as channels, oldest first; 0 if unknown."""
 
     def __post_init__(self) -> None:
         if self.reward not in ("imitation", "regression", "gated"):
@@ -56,6 +58,25 @@ class RewardSpec:
                 f"only imitation rewards have an absorbing state, got a {self.reward} reward; set "
                 "absorbing to False"
             )
+
+        if self.stack < 0 or (self.stack and self.network.frame_channels % (3 * self.stack)):
+            raise InputError(
+                f"stack must divide the images of {self.network.frame_channels} channels, got "
+                f"{self.stack}; set 0 if it is unknown"
+            )
+
+    @property
+    def channels(self) -> str:
+        """What the channels of a frame are, in words."""
+        images = self.network.frame_channels // 3
+        if images == 1:
+            return "one RGB image"
+        if not self.stack:
+            return f"{images} RGB images"
+        if self.stack == 1:
+            return f"RGB images of {images} cameras"
+        cameras = "" if images == self.stack else f" of {images // self.stack} cameras"
+        return f"{self.stack} consecutive RGB images{cameras}, oldest first"
 
     @property
     def has_discriminator(self) -> bool:

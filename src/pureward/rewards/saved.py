@@ -138,7 +138,8 @@ def _read_spec(path: Path) -> RewardSpec:
             f"{path} has format version {version!r}, this pureward reads {VERSION}; "
             "use the version of pureward that wrote it"
         )
-    config.setdefault("absorbing", False)  # the first of this version had no such state
+    # The first of this version had no absorbing state and did not say what the channels are.
+    config = {"absorbing": False, "stack": 0} | config
     try:
         example = RewardSpec(reward="imitation")
         return dataclass_from_json(example, config, remedy="save it again", complete=True)

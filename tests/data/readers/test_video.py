@@ -136,7 +136,11 @@ def test_a_file_without_pictures_is_refused(tmp_path):
 def test_an_online_reward_learns_from_videos(tmp_path):
     for number in range(6):
         write_film(tmp_path / f"{number}.mkv", IMAGES[:6])
-    reward = pureward.OnlineReward(tmp_path, prior=0.5, device="cpu")
-    assert reward(IMAGES[:2]).shape == (2,)
+    reward = pureward.OnlineReward(tmp_path, prior=0.5, stack=2, device="cpu")
+    stacked = np.stack([IMAGES[:2], IMAGES[1:3]], axis=1)
+    assert reward(stacked).shape == (2,)
+    reward.save(tmp_path / "reward")
+    spec = pureward.load_reward(tmp_path / "reward").spec
+    assert spec.channels == "2 consecutive RGB images, oldest first"
     with pytest.raises(pureward.InputError, match="annotated episodes need rewards, and episode 0"):
         pureward.OnlineReward(annotations=tmp_path, method="nn-purl", device="cpu")
