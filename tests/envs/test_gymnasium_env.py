@@ -8,7 +8,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker
+from pureward.envs.gymnasium_env import GymnasiumEnv
+from pureward.envs.makers import find_maker
 from pureward.errors import InputError, SimulationError
 from pureward.pixels import to_frames
 

@@ -14,7 +14,8 @@ from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers import TimeLimit
 
 import pureward
-from pureward.envs.gymnasium_env import GymnasiumEnv, name_of
+from pureward.envs.gymnasium_env import GymnasiumEnv
+from pureward.envs.makers import name_of
 from pureward.errors import InputError, SimulationError
 
 MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]

@@ -1,131 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gymnasium environments as a batch of worlds: `gym:ID`, `MODULE:FUNCTION`, or an object.
+"""Gymnasium environments as a batch of worlds.
 
 `step` looks at every arrival state, then resets the worlds that ended: the last frame of an episode
 is seen and scored. That is so for worlds that are made here, whose automatic reset is off, and for
 every autoreset mode of a vector environment of the user.
 """
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from copy import deepcopy
-from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from gymnasium import logger, spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from torch import Tensor
 
 from pureward.envs.batch import BatchEnv
+from pureward.envs.makers import Maker, make_worlds, time_limit
 from pureward.errors import InputError, SimulationError, check_seed
 from pureward.gym import arrivals, autoreset_mode
 from pureward.pixels import to_frames
-from pureward.registry import import_function
 from pureward.types import Observation, Step
 
-GYM = "gym:"
-#: Makes one environment, or with the argument `num_envs` a vector environment.
-Maker = Callable[..., gymnasium.Env | VectorEnv]
-#: Functions that were passed as objects, by their name MODULE:FUNCTION.
-_PASSED: dict[str, Maker] = {}
 #: Steps of an episode, where the environment sets no limit.
 DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
 DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
-
-
-def find_maker(name: str) -> Maker:
-    """Return the function that makes environments of a name.
-
-    Args:
-        name: `gym:ID`, `MODULE:FUNCTION`, or what `name_of` returned.
-    """
-    if name.startswith(GYM):
-        return partial(gymnasium.make, name.removeprefix(GYM))
-    if name in _PASSED:
-        return _PASSED[name]
-    return import_function(name, "an environment is a task, gym:ID or MODULE:FUNCTION")
-
-
-def name_of(given: Maker | gymnasium.Env) -> str:
-    """Return the name of an environment that was passed as an object, and register it.
-
-    Args:
-        given: a function that makes environments, or an environment, which is copied.
-    """
-    if isinstance(given, VectorEnv):
-        raise InputError(
-            f"a run makes vector environments of several sizes, got one of {given.num_envs}; pass "
-            "a function of num_envs that makes it"
-        )
-    if not isinstance(given, gymnasium.Env):
-        if not callable(given):
-            raise InputError(
-                f"an environment is a name, a function or a gymnasium.Env, got {given!r}; pass one"
-            )
-        kind = given if hasattr(given, "__qualname__") else type(given)
-        name = f"{given.__module__}:{kind.__qualname__}"
-        _PASSED[name] = given
-        return name
-    if (spec := given.spec) is not None:
-        kwargs = {key: value for key, value in spec.kwargs.items() if key != "render_mode"}
-        if replace(spec, kwargs=kwargs) == gymnasium.registry.get(spec.id):
-            return GYM + spec.id
-    kind = type(given.unwrapped)
-    name = f"{kind.__module__}:{kind.__qualname__}()"  # not importable: other settings than these
-    _PASSED[name] = partial(_copy, given)
-    return name
-
-
-def _copy(env: gymnasium.Env, render_mode: str | None = None) -> gymnasium.Env:
-    if render_mode not in (None, env.render_mode):
-        raise InputError(
-            f"frames are rendered with render_mode={render_mode!r}, and {env} was made with "
-            f"{env.render_mode!r}; make it with that, or take frames from the observation"
-        )
-    try:
-        return deepcopy(env)
-    except Exception as error:  # whatever a part of it raises
-        raise InputError(
-            f"an environment object is copied for every world, and {env} cannot be "
-            f"({type(error).__name__}: {error}); pass a function that makes it"
-        ) from error
-
-
-def _make_worlds(make: Maker, worlds: int, processes: bool, options: dict[str, Any]) -> VectorEnv:
-    """Make worlds, or take the vector environment of a function with the argument `num_envs`."""
-    if "num_envs" not in inspect.signature(make).parameters:
-        kind = AsyncVectorEnv if processes else SyncVectorEnv
-        makers = [lambda: _checked(make(**options), gymnasium.Env)] * worlds
-        return kind(makers, autoreset_mode=AutoresetMode.DISABLED)
-    if processes:
-        raise InputError(
-            "processes are for functions that make one environment, and this one makes vector "
-            "environments; leave processes out, or return an AsyncVectorEnv"
-        )
-    envs = _checked(make(num_envs=worlds, **options), VectorEnv)
-    if envs.num_envs != worlds:
-        raise InputError(
-            f"a vector environment must have num_envs worlds, {worlds}, got {envs.num_envs}; pass "
-            "it on"
-        )
-    return envs
-
-
-def _checked(made: Any, wanted: type) -> Any:
-    if not isinstance(made, wanted):
-        raise InputError(
-            f"a function must return a gymnasium.Env, or with the argument num_envs a "
-            f"gymnasium.vector.VectorEnv, got {type(made).__name__}; return what it must"
-        )
-    return made
 
 
 @contextmanager
@@ -140,31 +43,13 @@ def _quiet(envs: VectorEnv | None) -> Iterator[None]:
         logger.min_level = level
 
 
-def _time_limit(envs: VectorEnv) -> int:
-    """Steps after which episodes are truncated by `gymnasium.make` or a `TimeLimit` wrapper."""
-    inner, limit = envs.unwrapped, None
-    if isinstance(inner, SyncVectorEnv):
-        limit = _limit_of(inner.envs[0])
-    elif isinstance(inner, AsyncVectorEnv):
-        with inner.env_fns[0]() as one:  # a worker stops if it is asked for what it does not have
-            limit = _limit_of(one)
-    elif envs.spec is not None:
-        limit = envs.spec.max_episode_steps
-    return limit or DEFAULT_HORIZON
-
-
-def _limit_of(env: gymnasium.Env) -> int | None:
-    name = "_max_episode_steps"  # of the wrapper; the spec is missing in classes without an ID
-    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
-
-
 class GymnasiumEnv(BatchEnv):
     """Worlds of a Gymnasium environment with continuous actions."""
 
     def __init__(
         self,
         name: str,
-        make_worlds: Maker,
+        maker: Maker,
         *,
         worlds: int,
         device: torch.device,
@@ -178,7 +63,7 @@ class GymnasiumEnv(BatchEnv):
 
         Args:
             name: of the environment, for messages.
-            make_worlds: makes one environment, or with the argument num_envs a vector environment;
+            maker: makes one environment, or with the argument num_envs a vector environment;
                 called with render_mode if frames are rendered.
             worlds: how many.
             device: where actions are and observations go.
@@ -199,9 +84,7 @@ class GymnasiumEnv(BatchEnv):
             # torch's optimizers do, the process crashes.
             with suppress(ImportError):
                 import_module("triton")
-        self._envs = self._call(
-            "be made", lambda: _make_worlds(make_worlds, worlds, processes, options)
-        )
+        self._envs = self._call("be made", lambda: make_worlds(maker, worlds, processes, options))
         try:
             self._inspect(state)
             self.seed(seed)
@@ -213,16 +96,16 @@ class GymnasiumEnv(BatchEnv):
     def _inspect(self, state: str) -> None:
         """Find modes, keys, bounds and limits of the environments."""
         self._mode, inner = autoreset_mode(self._envs, self._renders), self._envs.unwrapped
-        if isinstance(inner, AsyncVectorEnv) and not inner.shared_memory:
-            if self._mode == AutoresetMode.NEXT_STEP:  # its workers would reset twice
-                raise InputError(
-                    "an AsyncVectorEnv without shared memory needs the autoreset mode SAME_STEP or "
-                    "DISABLED, got NEXT_STEP; change the mode"
-                )
+        apart = isinstance(inner, AsyncVectorEnv) and not inner.shared_memory
+        if apart and self._mode == AutoresetMode.NEXT_STEP:  # its workers would reset twice
+            raise InputError(
+                "an AsyncVectorEnv without shared memory needs the autoreset mode SAME_STEP or "
+                "DISABLED, got NEXT_STEP; change the mode"
+            )
         self._state_keys = self._find_state_keys(state)
         self._low, self._high = self._find_actions()
         self.action_size = len(self._low)
-        self.horizon = _time_limit(self._envs)
+        self.horizon = time_limit(self._envs) or DEFAULT_HORIZON
         fps = self._envs.metadata.get("render_fps") or DEFAULT_FPS
         self.control_step = 1.0 / float(fps)
         self.elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)

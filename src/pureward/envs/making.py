@@ -16,7 +16,7 @@ from pureward.types import find_device
 if TYPE_CHECKING:
     import gymnasium
 
-    from pureward.envs.gymnasium_env import Maker
+    from pureward.envs.makers import Maker
 
 # Rejects a mistyped number before memory is allocated; the engines use 32-bit indices.
 _MAX_WORLDS = 2**20
@@ -69,7 +69,8 @@ def make(
     place = find_device(device)
     task = check_name(task, distractors, frames=frames, state=state, processes=processes)
     if ":" in task:
-        from pureward.envs.gymnasium_env import GymnasiumEnv, find_maker
+        from pureward.envs.gymnasium_env import GymnasiumEnv
+        from pureward.envs.makers import find_maker
 
         return GymnasiumEnv(
             task,
@@ -119,11 +120,11 @@ def check_name(
 ) -> str:
     """Return the name of an environment; reject one that is not there, or lacks what is asked."""
     if not isinstance(task, str):
-        from pureward.envs.gymnasium_env import name_of
+        from pureward.envs.makers import name_of
 
         task = name_of(task)
     if ":" in task:
-        from pureward.envs.gymnasium_env import find_maker
+        from pureward.envs.makers import find_maker
 
         find_maker(task)
     elif (frames, state, processes) != ("render", "", False):

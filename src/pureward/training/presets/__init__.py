@@ -22,7 +22,7 @@ from pureward.training.presets import lift, own, reach, stack, walker
 if TYPE_CHECKING:
     import gymnasium
 
-    from pureward.envs.gymnasium_env import Maker
+    from pureward.envs.makers import Maker
 
 #: Preset → methods → settings.
 Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
