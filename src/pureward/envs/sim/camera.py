@@ -48,7 +48,9 @@ class Cameras:
             engine.worlds, 3 * len(names), size, size, dtype=torch.uint8, device=engine.device
         )
         if _rasterize and shadows:
-            raise InputError("the rasterizer draws no shadows; leave them out or use the ray caster")
+            raise InputError(
+                "the rasterizer draws no shadows; leave them out or use the ray caster"
+            )
         with wp.ScopedDevice(wp.device_from_torch(engine.device)):
             if isinstance(engine, WarpEngine):
                 self._model, self._data = engine.warp_model, engine.warp_data

@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangles of a model's meshes for the rasterizer."""
+"""Triangles of a model's meshes for the rasterizer, coarse copies where there are any.
 
+The arm's meshes have a thousand faces each, and most are far smaller than a pixel of a 64×64 image.
+meshes.npz holds faces of coarse copies for the meshes of our tasks; benchmarks/simplify_meshes.py
+wrote it. Other meshes are drawn in full.
+"""
+
+import zlib
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import mujoco
 import numpy as np
 
 from pureward.errors import InputError
 
-# MuJoCo's cosine beyond which a corner's own normal is not used.
-_USABLE = 0.8
+# MuJoCo uses a corner's own normal if its cosine with the face's is at least this. Faces of a coarse
+# copy deviate more from the surface that they stand for.
+_USABLE, _USABLE_IN_COPY = 0.8, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +52,21 @@ def drawn_triangles(model: mujoco.MjModel, geoms: list[int]) -> Triangles:
     )
 
 
+def mesh_arrays(model: mujoco.MjModel, mesh: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a mesh's vertices (v, 3) and faces (f, 3)."""
+    vertex, face = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
+    vertices = model.mesh_vert[vertex : vertex + model.mesh_vertnum[mesh]]
+    return vertices, model.mesh_face[face : face + model.mesh_facenum[mesh]]
+
+
+def mesh_key(faces: np.ndarray) -> str:
+    """Return the name of a mesh's coarse copy.
+
+    Faces are whole numbers, the same on every machine; vertices depend on its rounding.
+    """
+    return f"{len(faces)}_{zlib.crc32(faces.astype('<i4').tobytes()):08x}"
+
+
 def face_normals(corners: np.ndarray) -> np.ndarray:
     """Return unit normals (n, 3) of triangles (n, 3, 3)."""
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -50,15 +74,42 @@ def face_normals(corners: np.ndarray) -> np.ndarray:
 
 
 def _read(model: mujoco.MjModel, mesh: int) -> tuple[np.ndarray, np.ndarray]:
-    first, count = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
-    if not count:
+    """Corners and normals of a mesh's triangles, each (n, 3, 3)."""
+    vertices, faces = mesh_arrays(model, mesh)
+    if not len(faces):
         raise InputError(
             f"a drawn mesh needs faces, and mesh {model.mesh(mesh).name!r} has none; give it faces "
             "or put its geom into group 3"
         )
-    faces = model.mesh_face[first : first + count]
-    corners = model.mesh_vert[model.mesh_vertadr[mesh] + faces]
-    own = model.mesh_normal[model.mesh_normaladr[mesh] + model.mesh_facenormal[first : first + count]]
-    flat = np.broadcast_to(face_normals(corners)[:, None], own.shape)
-    usable = (own * flat).sum(-1, keepdims=True) >= _USABLE
-    return corners, np.where(usable, own, flat)
+    first = model.mesh_faceadr[mesh]
+    indices = model.mesh_facenormal[first : first + len(faces)]
+    own = model.mesh_normal[model.mesh_normaladr[mesh] + indices]
+    normals = _usable(own, face_normals(vertices[faces]), _USABLE)
+    copy = _copies().get(mesh_key(faces))
+    if copy is None or copy.max() >= len(vertices):
+        return vertices[faces], normals
+    return vertices[copy], _copied_normals(faces, normals, copy, face_normals(vertices[copy]))
+
+
+def _usable(corner: np.ndarray, face: np.ndarray, cosine: float) -> np.ndarray:
+    face = np.broadcast_to(face[:, None], corner.shape)
+    return np.where((corner * face).sum(-1, keepdims=True) >= cosine, corner, face)
+
+
+def _copied_normals(
+    faces: np.ndarray, normals: np.ndarray, copy: np.ndarray, outward: np.ndarray
+) -> np.ndarray:
+    """At each corner of the copy, the original's normal there that is nearest to the face's."""
+    chosen = np.empty((len(copy), 3, 3), dtype=normals.dtype)
+    for row, (face, toward) in enumerate(zip(copy, outward, strict=True)):
+        for corner, vertex in enumerate(face):
+            found = normals[faces == vertex]
+            chosen[row, corner] = found[(found @ toward).argmax()]
+    return _usable(chosen, outward, _USABLE_IN_COPY)
+
+
+@cache
+def _copies() -> dict[str, np.ndarray]:
+    file = Path(__file__).with_name("meshes.npz")
+    with np.load(file, allow_pickle=False) as data:
+        return {key: data[key].astype(np.int64) for key in data.files}

@@ -44,8 +44,9 @@ class Rasterizer:
         scene = read_scene(model, size)
         self._kernel = _kernel(f"constexpr int THREADS = {_THREADS};\n{scene.constants}")
         self._cameras = len(cameras)
+        self._block = _THREADS
         # One thread of the CPU draws a whole image.
-        self._threads = _THREADS if wp.get_device().is_cuda else 1
+        self._threads = self._block if wp.get_device().is_cuda else 1
         triangles = scene.triangles
         tables = {
             "cameras": np.array(cameras),
@@ -75,7 +76,7 @@ class Rasterizer:
             dim=data.nworld * self._cameras * self._threads,
             inputs=[self._threads, self._tables, *poses, data.light_xpos, data.light_xdir],
             outputs=[frames],
-            block_dim=_THREADS,
+            block_dim=self._block,
         )
 
 

@@ -238,7 +238,9 @@ def _lights(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ambient = model.light_ambient[ids].sum(axis=0)
     headlight = model.vis.headlight
     if headlight.active:
-        rows.append([_DIRECTIONAL, *headlight.diffuse, *headlight.specular, 1.0, 0.0, 0.0, 0.0, 0.0])
+        rows.append(
+            [_DIRECTIONAL, *headlight.diffuse, *headlight.specular, 1.0, 0.0, 0.0, 0.0, 0.0]
+        )
         ambient = ambient + headlight.ambient
     elif not model.nlight:
         ambient = ambient + _AMBIENT
@@ -282,7 +284,9 @@ def _stretch(model: mujoco.MjModel, geom: int) -> list[float]:
         return [0.0] * 4
     numbers = []
     shift = -0.5 if (size[:2] <= 0.0).any() else 0.0
-    for half, copies, sign in zip(size[:2], model.mat_texrepeat[material], (1.0, -1.0), strict=True):
+    for half, copies, sign in zip(
+        size[:2], model.mat_texrepeat[material], (1.0, -1.0), strict=True
+    ):
         if half > 0.0:
             total = copies * half if model.mat_texuniform[material] else copies
             numbers += [sign * total / (2.0 * half), total / 2.0 + shift]
