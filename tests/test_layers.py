@@ -26,7 +26,7 @@ ROWS = [
     {"hooks"},
     {"training"},
     {"distributed"},
-    {"demo"},
+    {"demo", "studio"},
     {"paper"},
     {"cli"},
     {"__main__"},

@@ -51,6 +51,7 @@ EXTRAS = {
     **dict.fromkeys(("matplotlib", "scipy", "av", "PIL"), "plot"),
     **dict.fromkeys(("tyro", "tqdm", "tensorboard"), "cli"),
     **dict.fromkeys(("torchrl", "tensordict"), "torchrl"),
+    **dict.fromkeys(("starlette", "uvicorn"), "studio"),
     "pyarrow": "lerobot",
     "skrl": "skrl",
     "stable_baselines3": "sb3",

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 import pureward
 from pureward.cli.parsing import parse
 from pureward.cli.runs import config, run_verbs, settings_shown
-from pureward.cli.verbs import collect, demo, evaluate, plot, probe, reproduce, show, tasks
+from pureward.cli.verbs import collect, demo, evaluate, plot, probe, reproduce, show, studio, tasks
 from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
 
 # Exit codes of a shell for a process that SIGPIPE or SIGINT ended.
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
             "evaluate": evaluate,
             "probe": probe,
             "plot": plot,
+            "studio": studio,
             "reproduce": reproduce,
             "demo": demo,
         }

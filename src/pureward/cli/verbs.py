@@ -236,6 +236,34 @@ def plot(
     print(f"  {out}")
 
 
+def studio(
+    sources: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DATASET…")],
+    images: tuple[str, ...] = (),
+    port: int = 8417,
+    host: str = "127.0.0.1",
+    browser: bool = True,
+) -> None:
+    """Draw rewards for the episodes of datasets, on a page in your browser.
+
+    For example: pureward studio data/rated
+
+    Then: pureward train reach --method nn-purl --annotations data/rated.sketches
+
+    The page saves each stroke in DATASET.sketches, beside the data. The data does not change.
+
+    Args:
+        sources: datasets of any format.
+        images: names of the images to show, if a dataset has several.
+        port: port of the server; 0 for any that is free.
+        host: address to listen on. With another than 127.0.0.1, people on other machines can use
+            the page, if they have the printed address with its token. It is not encrypted.
+        browser: open the page in a browser, if there is a display.
+    """
+    from pureward.studio.server import serve
+
+    serve(sources, images=images, host=host, port=port, browser=browser)
+
+
 def demo(out: Path = Path("demo")) -> None:
     """Train an expert and four learned rewards on two cores in minutes, and write a report.
 

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the server of the page."""
+
+import getpass
+import os
+import re
+import secrets
+import socket
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from pureward.errors import InputError
+from pureward.studio.app import make_app
+from pureward.studio.source import Source
+
+
+def serve(
+    sources: Sequence[Path],
+    *,
+    images: tuple[str, ...] = (),
+    host: str = "127.0.0.1",
+    port: int = 8417,
+    browser: bool = True,
+) -> None:
+    """Serve the page until Ctrl-C; print its address.
+
+    Args:
+        sources: datasets of any format.
+        images: names of the images to show, if a dataset has several.
+        host: address to listen on; other machines can connect only if it is not 127.0.0.1.
+        port: to listen on; 0 for any that is free.
+        browser: open the address in a browser, if there is a display.
+    """
+    if not sources:
+        raise InputError("the studio needs a dataset, got none; name its folder")
+    opened = [Source(path, images) for path in sources]
+    with _listen(host, port) as listening:
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(24)
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{port}/?token={token}"
+        app = make_app(opened, token=token, host=host, port=port, annotator=_user())
+        print(f"Open {address}\nStop with Ctrl-C.", flush=True)
+        if browser and {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
+            webbrowser.open(address)
+        # Its log would show the token.
+        config = uvicorn.Config(app, access_log=False, log_level="error", server_header=False)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port < 2**16:
+        raise InputError(f"port must be 0 to 65535, got {port}; try 8417")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise InputError(
+            f"the studio cannot listen on {host}:{port} ({error.strerror}); choose another "
+            "--port, or 0 for any that is free"
+        ) from error
+    return listening
+
+
+def _user() -> str:
+    """The name of the user as an annotator's."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = ""
+    return re.sub(r"[^A-Za-z0-9_-]", "", name)[:40] or "me"

@@ -1,0 +1,198 @@
+// The canvas under the frame. From top to bottom: a band to move in, the curve, a band of marks.
+import { filled } from "./merge.js";
+
+const TOP = 22; // pixels of the upper band
+const BOTTOM = 24; // of the lower one
+const LEFT = 34;
+const RIGHT = 12;
+const PAD = 8; // above 1 and below 0
+
+export class Curve {
+  // on: move(frame), draw(from, to), select(span), begin(), end(). Steps are frames less one.
+  constructor(canvas, on) {
+    this.canvas = canvas;
+    this.on = on;
+    this.view = null;
+    this.drag = null;
+    canvas.addEventListener("pointerdown", (event) => this.down(event));
+    canvas.addEventListener("pointermove", (event) => this.moved(event));
+    for (const name of ["pointerup", "pointercancel"])
+      canvas.addEventListener(name, () => this.up());
+    canvas.addEventListener("contextmenu", (event) => event.preventDefault());
+    new ResizeObserver(() => this.show(this.view)).observe(canvas);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", () => this.show(this.view));
+  }
+
+  get size() {
+    return { width: this.canvas.clientWidth, height: this.canvas.clientHeight };
+  }
+
+  x(frame) {
+    return LEFT + ((this.size.width - LEFT - RIGHT) * frame) / this.view.steps;
+  }
+
+  y(value) {
+    const low = this.size.height - BOTTOM - PAD;
+    return low - (low - TOP - PAD) * value;
+  }
+
+  at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const share = (x - LEFT) / (this.size.width - LEFT - RIGHT);
+    const frame = Math.min(this.view.steps, Math.max(0, Math.round(share * this.view.steps)));
+    const value = (this.y(0) - y) / (this.y(0) - this.y(1));
+    const zone = y < TOP ? "move" : y > this.size.height - BOTTOM ? "select" : "draw";
+    return { frame, value: Math.min(1, Math.max(0, value)), zone };
+  }
+
+  down(event) {
+    if (!this.view || (event.button !== 0 && event.button !== 2)) return;
+    const place = this.at(event);
+    this.canvas.setPointerCapture(event.pointerId);
+    this.drag = { zone: place.zone, last: place, first: place, erase: event.button === 2 };
+    if (place.zone === "draw") {
+      this.on.begin();
+      this.on.draw(place, place, this.drag.erase);
+    } else if (place.zone === "select") this.on.select(null);
+    this.on.move(place.frame);
+  }
+
+  moved(event) {
+    if (!this.drag) return;
+    // A fast hand moves over many steps between two frames of the screen.
+    const all = event.getCoalescedEvents?.() ?? [];
+    for (const each of all.length ? all : [event]) {
+      const place = this.at(each);
+      if (this.drag.zone === "draw") this.on.draw(this.drag.last, place, this.drag.erase);
+      if (this.drag.zone === "select") {
+        const ends = [this.drag.first.frame, place.frame].sort((a, b) => a - b);
+        this.on.select([Math.max(1, ends[0]), ends[1]]);
+      }
+      this.drag.last = place;
+    }
+    this.on.move(this.drag.last.frame);
+  }
+
+  up() {
+    if (this.drag?.zone === "draw") this.on.end();
+    this.drag = null;
+  }
+
+  // view: steps, frame, sketch, span (frames, or null), others ({name: rewards}), theirs
+  show(view) {
+    this.view = view;
+    if (!view || !this.size.width) return;
+    const scale = devicePixelRatio;
+    const { width, height } = this.size;
+    if (this.canvas.width !== Math.round(width * scale)) this.canvas.width = width * scale;
+    if (this.canvas.height !== Math.round(height * scale)) this.canvas.height = height * scale;
+    const style = getComputedStyle(this.canvas);
+    this.color = (name) => style.getPropertyValue(`--${name}`);
+    const draw = this.canvas.getContext("2d");
+    draw.setTransform(scale, 0, 0, scale, 0, 0);
+    draw.clearRect(0, 0, width, height);
+    draw.font = "11px system-ui, sans-serif";
+    draw.textBaseline = "middle";
+    this.axes(draw);
+    this.marks(draw);
+    for (const rewards of Object.values(view.others)) this.line(draw, rewards, "other", 1.2);
+    if (view.theirs) this.line(draw, view.theirs.rewards, "bad", 1.5, [2, 3]);
+    this.line(draw, view.sketch.rewards, "accent", 2.2);
+    this.head(draw);
+  }
+
+  axes(draw) {
+    const { width, height } = this.size;
+    draw.fillStyle = this.color("panel");
+    draw.fillRect(0, 0, width, TOP);
+    draw.fillRect(0, height - BOTTOM, width, BOTTOM);
+    draw.strokeStyle = this.color("line");
+    draw.fillStyle = this.color("faint");
+    draw.lineWidth = 1;
+    for (const value of [0, 0.25, 0.5, 0.75, 1]) {
+      const y = Math.round(this.y(value)) + 0.5;
+      draw.beginPath();
+      draw.moveTo(LEFT, y);
+      draw.lineTo(width - RIGHT, y);
+      draw.stroke();
+      if (value * 2 === Math.round(value * 2)) draw.fillText(String(value), 10, y);
+    }
+    draw.textAlign = "center";
+    const count = Math.max(2, Math.min(10, Math.floor((width - LEFT - RIGHT) / 60)));
+    for (let tick = 0; tick <= count; tick++) {
+      const frame = Math.round((this.view.steps * tick) / count);
+      draw.fillText(String(frame), this.x(frame), TOP / 2);
+    }
+    draw.textAlign = "start";
+  }
+
+  marks(draw) {
+    const { height } = this.size;
+    const { success, outcome } = this.view.sketch;
+    const top = height - BOTTOM;
+    const edge = (frame) => this.x(Math.min(this.view.steps, Math.max(0, frame)));
+    for (let step = 0; step < success.length; step++) {
+      if (success[step] === null) continue;
+      let stop = step;
+      while (success[stop + 1] === success[step]) stop++;
+      draw.fillStyle = this.color(success[step] ? "good" : "bad");
+      draw.fillRect(edge(step + 0.5), top + 3, Math.max(2, edge(stop + 1.5) - edge(step + 0.5)), 6);
+      step = stop;
+    }
+    draw.fillStyle = this.color(outcome ? (outcome === "success" ? "good" : "bad") : "faint");
+    const hint = this.size.width > 500 ? "drag here to select a span for s or f" : "spans";
+    draw.fillText(outcome ? `episode: ${outcome}` : hint, LEFT, top + 16);
+    if (this.view.span) {
+      const [first, last] = this.view.span;
+      draw.fillStyle = this.color("shade");
+      draw.fillRect(edge(first - 0.5), TOP, edge(last + 0.5) - edge(first - 0.5), height - TOP);
+    }
+  }
+
+  // Drawn parts are solid, what fills the gaps is dashed.
+  line(draw, rewards, color, width, dash = []) {
+    const curve = filled(rewards);
+    if (!curve) return;
+    draw.strokeStyle = this.color(color);
+    for (const solid of [false, true]) {
+      draw.lineWidth = solid ? width : 1;
+      draw.setLineDash(solid ? dash : [4, 4]);
+      draw.beginPath();
+      let pen = false;
+      curve.forEach((value, step) => {
+        const drawn = rewards[step] !== null;
+        const joined = solid ? drawn && step > 0 && rewards[step - 1] !== null : step > 0;
+        const [x, y] = [this.x(step + 1), this.y(value)];
+        if (joined && pen) draw.lineTo(x, y);
+        else draw.moveTo(x, y);
+        pen = true;
+        const alone = drawn && rewards[step - 1] == null && rewards[step + 1] == null;
+        if (solid && alone) draw.rect(x - 1, y - 1, 2, 2);
+      });
+      draw.stroke();
+    }
+    draw.setLineDash([]);
+  }
+
+  head(draw) {
+    const x = this.x(this.view.frame);
+    draw.strokeStyle = draw.fillStyle = this.color("ink");
+    draw.lineWidth = 1;
+    draw.beginPath();
+    draw.moveTo(x, 4);
+    draw.lineTo(x, this.size.height);
+    draw.stroke();
+    draw.beginPath();
+    draw.moveTo(x - 6, 0);
+    draw.lineTo(x + 6, 0);
+    draw.lineTo(x, 9);
+    draw.fill();
+    const value = filled(this.view.sketch.rewards)?.[this.view.frame - 1];
+    if (value === undefined) return;
+    draw.beginPath();
+    draw.arc(x, this.y(value), 3.5, 0, 7);
+    draw.fill();
+  }
+}

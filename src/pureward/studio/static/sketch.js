@@ -1,0 +1,372 @@
+// The view in which a person draws the reward of an episode.
+import { getJson } from "./api.js";
+import { Curve } from "./curve.js";
+import { Frames } from "./frames.js";
+import { List, span } from "./list.js";
+import { agreement, copyOf, filled, round, smoothed, stretched } from "./merge.js";
+import { Store } from "./store.js";
+
+const PER_SECOND = 20; // frames, when an episode is played
+const KEYS = [
+  ["← →", "one frame back or forward; with Shift, select a span"],
+  ["PageUp, PageDown", "ten frames"],
+  ["Home, End", "first or last frame"],
+  ["↑ ↓", "raise or lower the reward at this frame by 0.05"],
+  ["space", "play or stop"],
+  ["n, p", "next or previous episode"],
+  ["d, e", "draw or erase by dragging; the right button erases too"],
+  ["x", "erase the span, or the reward at this frame"],
+  ["m", "smooth the span, or the whole curve"],
+  ["c", "copy the curve of the episode that was open before"],
+  ["s, f, u", "success, failure or no mark: of the span, or of the whole episode"],
+  ["z, y", "undo, redo"],
+  ["Esc", "drop the span"],
+];
+const byId = (id) => document.getElementById(id);
+
+export class Sketching {
+  constructor(overview, tell) {
+    this.overview = overview;
+    this.tell = tell; // tell(sentence): a problem, "" for none
+    this.number = 0;
+    this.frame = 0;
+    this.span = null;
+    this.erasing = false;
+    this.last = null; // the curve of the episode that was open before
+    this.source = Number(sessionStorage.getItem("source") ?? 0) % overview.sources.length;
+    this.person = localStorage.getItem("annotator") || overview.annotator;
+    this.list = new List(byId("episodes"), (row, index) => this.fillRow(row, index), (index) =>
+      this.open(index),
+    );
+    this.curve = new Curve(byId("curve"), {
+      move: (frame) => this.move(frame),
+      begin: () => this.store.begin(),
+      draw: (from, to, erase) => this.drawLine(from, to, erase || this.erasing),
+      end: () => this.store.save(),
+      select: (chosen) => this.select(chosen),
+    });
+    this.connect();
+  }
+
+  get data() {
+    return this.overview.sources[this.source];
+  }
+
+  get path() {
+    return `/api/sources/${this.source}/episodes/${this.number}`;
+  }
+
+  connect() {
+    const actions = {
+      back: () => this.move(this.frame - 1),
+      forward: () => this.move(this.frame + 1),
+      play: () => this.play(),
+      previous: () => this.open(this.number - 1),
+      next: () => this.open(this.number + 1),
+      draw: () => this.tool(false),
+      erase: () => this.tool(true),
+      smooth: () => this.smooth(),
+      copy: () => this.copyLast(),
+      undo: () => this.store.undo(),
+      redo: () => this.store.redo(),
+      success: () => this.mark(true),
+      failure: () => this.mark(false),
+      unmark: () => this.mark(null),
+      mine: () => this.store.settle(true),
+      theirs: () => this.store.settle(false),
+    };
+    for (const [id, act] of Object.entries(actions)) byId(id).addEventListener("click", act);
+    for (const [index, source] of this.overview.sources.entries()) {
+      const option = document.createElement("option");
+      option.textContent = source.name;
+      option.title = source.path;
+      option.value = index;
+      byId("source").append(option);
+    }
+    byId("source").value = this.source;
+    byId("source").addEventListener("change", (event) => {
+      this.source = Number(event.target.value);
+      sessionStorage.setItem("source", this.source);
+      this.last = null;
+      this.open(0);
+    });
+    byId("annotator").value = this.person;
+    byId("annotator").addEventListener("change", (event) => this.rename(event.target));
+    for (const [keys, meaning] of KEYS) {
+      const [term, text] = ["dt", "dd"].map((kind) => document.createElement(kind));
+      term.textContent = keys;
+      text.textContent = meaning;
+      byId("keys").append(term, text);
+    }
+    document.addEventListener("keydown", (event) => this.key(event));
+    window.addEventListener("beforeunload", (event) => {
+      if (this.store?.dirty) event.preventDefault();
+    });
+    new ResizeObserver(() => this.fit()).observe(byId("stage"));
+  }
+
+  rename(input) {
+    const name = input.value.replace(/[^A-Za-z0-9_-]/g, "");
+    input.value = this.person = name || this.overview.annotator;
+    localStorage.setItem("annotator", this.person);
+    this.open(this.number);
+  }
+
+  // A new episode is open only when its description is there; a later click wins.
+  async open(number) {
+    if (number < 0 || number >= this.data.splits.length) return;
+    const ticket = (this.ticket = {});
+    if (this.store?.sketch.rewards.some((value) => value !== null) && number !== this.number)
+      this.last = copyOf(this.store.sketch);
+    this.number = number;
+    let info;
+    try {
+      info = await getJson(this.path);
+    } catch (error) {
+      if (this.ticket === ticket) this.tell(error.message);
+      return;
+    }
+    if (this.ticket !== ticket) return;
+    this.tell("");
+    this.info = info;
+    this.span = null;
+    this.frame = 0;
+    this.frames?.close();
+    const again = () => this.requestShow();
+    this.frames = new Frames(this.path, info, again, (error) => this.tell(error.message));
+    const stored = info.sketches[this.person];
+    const own = `${this.path}/sketches/${this.person}`;
+    const store = new Store(own, info.steps, stored, () => this.store === store && this.requestShow());
+    this.store = store;
+    delete byId("frame").dataset.frame;
+    this.tool(false);
+    this.fit();
+    this.show();
+  }
+
+  fillRow(row, index) {
+    const done = index === this.number ? this.store?.revision : this.has(this.person, index);
+    row.append(
+      span(`${index}`, "number"),
+      span(this.data.splits[index], "note"),
+      span(done ? "✓" : "", "done"),
+    );
+  }
+
+  has(person, index) {
+    return this.data.annotators[person]?.includes(index);
+  }
+
+  move(frame) {
+    this.frame = Math.min(this.info.steps, Math.max(0, frame));
+    this.requestShow();
+  }
+
+  select(chosen) {
+    this.span = chosen && chosen[1] >= chosen[0] ? chosen : null;
+    this.requestShow();
+  }
+
+  tool(erasing) {
+    this.erasing = erasing;
+    byId("draw").setAttribute("aria-pressed", !erasing);
+    byId("erase").setAttribute("aria-pressed", erasing);
+  }
+
+  // Every step between two places of the pointer; the first frame has no reward.
+  drawLine(from, to, erase) {
+    const { rewards } = this.store.sketch;
+    const [low, high] = from.frame <= to.frame ? [from, to] : [to, from];
+    for (let frame = Math.max(1, low.frame); frame <= high.frame; frame++) {
+      const share = high.frame > low.frame ? (frame - low.frame) / (high.frame - low.frame) : 1;
+      const value = high.frame > low.frame ? low.value + (high.value - low.value) * share : to.value;
+      rewards[frame - 1] = erase ? null : round(value);
+    }
+  }
+
+  change(edit) {
+    this.store.begin();
+    edit(this.store.sketch);
+    this.store.save();
+  }
+
+  // First and last step of the span, or of what is given instead.
+  steps(otherwise) {
+    return this.span ? [this.span[0] - 1, this.span[1]] : otherwise;
+  }
+
+  smooth() {
+    const [start, stop] = this.steps([0, this.info.steps]);
+    this.change((sketch) => (sketch.rewards = smoothed(sketch.rewards, start, stop)));
+  }
+
+  copyLast() {
+    if (!this.last) return this.tell("There is no curve to copy yet: draw one, then go to the next episode.");
+    const rewards = stretched(this.last.rewards, this.info.steps);
+    this.change((sketch) => (sketch.rewards = rewards));
+  }
+
+  eraseSpan() {
+    const [start, stop] = this.steps([this.frame - 1, this.frame]);
+    this.change((sketch) => sketch.rewards.fill(null, Math.max(0, start), stop));
+  }
+
+  nudge(by) {
+    if (this.frame === 0) return;
+    const now = filled(this.store.sketch.rewards)?.[this.frame - 1] ?? 0.5;
+    this.change((sketch) => (sketch.rewards[this.frame - 1] = round(now + by)));
+  }
+
+  mark(success) {
+    const chosen = this.steps(null);
+    this.change((sketch) => {
+      if (chosen) sketch.success.fill(success, chosen[0], chosen[1]);
+      else sketch.outcome = success === null ? "" : success ? "success" : "failure";
+    });
+  }
+
+  play() {
+    this.playing = !this.playing;
+    byId("play").textContent = this.playing ? "Stop" : "Play";
+    if (this.playing && this.frame === this.info.steps) this.move(0);
+    let before = performance.now();
+    const turn = (now) => {
+      if (!this.playing) return;
+      const due = Math.floor(((now - before) / 1000) * PER_SECOND);
+      if (due) {
+        before += (due * 1000) / PER_SECOND;
+        this.move(this.frame + due);
+      }
+      if (this.frame === this.info.steps) this.play();
+      else requestAnimationFrame(turn);
+    };
+    if (this.playing) requestAnimationFrame(turn);
+  }
+
+  key(event) {
+    if (!this.store || byId("sketch").hidden) return;
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    if (event.altKey || ((event.ctrlKey || event.metaKey) && !/^[zy]$/i.test(event.key))) return;
+    const go = (frame) => {
+      const before = this.frame;
+      this.move(frame);
+      if (event.shiftKey) this.extend(before);
+    };
+    const actions = {
+      ArrowLeft: () => go(this.frame - 1),
+      ArrowRight: () => go(this.frame + 1),
+      PageUp: () => go(this.frame - 10),
+      PageDown: () => go(this.frame + 10),
+      Home: () => go(0),
+      End: () => go(this.info.steps),
+      ArrowUp: () => this.nudge(0.05),
+      ArrowDown: () => this.nudge(-0.05),
+      n: () => this.open(this.number + 1),
+      p: () => this.open(this.number - 1),
+      d: () => this.tool(false),
+      e: () => this.tool(true),
+      x: () => this.eraseSpan(),
+      m: () => this.smooth(),
+      c: () => this.copyLast(),
+      s: () => this.mark(true),
+      f: () => this.mark(false),
+      u: () => this.mark(null),
+      z: () => (event.shiftKey ? this.store.redo() : this.store.undo()),
+      y: () => this.store.redo(),
+      Escape: () => this.select(null),
+    };
+    if (event.target.tagName !== "BUTTON") actions[" "] = () => this.play();
+    const act = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  // Shift and an arrow: from where the span began to this frame.
+  extend(before) {
+    if (!this.span) this.anchor = before;
+    const ends = [this.anchor ?? before, this.frame].sort((a, b) => a - b);
+    this.select([Math.max(1, ends[0]), ends[1]]);
+  }
+
+  // The largest size that fits, a whole multiple of the frame's if that is larger than it.
+  fit() {
+    if (!this.frames) return;
+    const { clientWidth, clientHeight } = byId("stage");
+    let scale = Math.min(clientWidth / this.frames.width, clientHeight / this.info.height);
+    if (scale > 1) scale = Math.floor(scale);
+    byId("frame").style.width = `${this.frames.width * scale}px`;
+    byId("frame").style.height = `${this.info.height * scale}px`;
+  }
+
+  requestShow() {
+    this.asked ??= requestAnimationFrame(() => {
+      this.asked = null;
+      this.show();
+    });
+  }
+
+  show() {
+    const { store, info } = this;
+    byId("stage").classList.toggle("waiting", !this.frames.draw(byId("frame"), this.frame));
+    const others = Object.fromEntries(
+      Object.entries(info.sketches)
+        .filter(([name]) => name !== this.person)
+        .map(([name, sketch]) => [name, sketch.rewards]),
+    );
+    const theirs = store.conflict?.theirs;
+    const { frame, span: chosen } = this;
+    this.curve.show({ steps: info.steps, frame, sketch: store.sketch, span: chosen, others, theirs });
+    const value = filled(store.sketch.rewards)?.[frame - 1];
+    const shown = value === undefined ? "" : `, reward ${value.toFixed(2)}`;
+    byId("place").textContent = `frame ${frame} of ${info.steps}${shown}`;
+    byId("undo").disabled = !store.before.length;
+    byId("redo").disabled = !store.after.length;
+    byId("copy").disabled = !this.last;
+    byId("previous").disabled = this.number === 0;
+    byId("next").disabled = this.number === this.data.splits.length - 1;
+    this.showAgreement(others);
+    this.showSaving();
+    this.list.show(this.data.splits.length, this.number);
+  }
+
+  showAgreement(others) {
+    const parts = Object.entries(others).flatMap(([name, rewards]) => {
+      const found = agreement(this.store.sketch.rewards, rewards);
+      const name_ = document.createElement("i");
+      name_.textContent = name;
+      if (!found) return [name_, " has a sketch too. "];
+      const { distance, correlation } = found;
+      const together = correlation === null ? "" : `, correlation ${correlation.toFixed(2)}`;
+      return ["Agreement with ", name_, `: mean distance ${distance.toFixed(2)}${together}. `];
+    });
+    byId("others").replaceChildren(...parts);
+  }
+
+  showSaving() {
+    const { store } = this;
+    const status = byId("status");
+    const text = store.conflict
+      ? "Conflict: not saved"
+      : store.problem && store.dirty
+        ? `Not saved: ${store.problem}. Trying again.`
+        : store.dirty
+          ? "Saving…"
+          : store.revision
+            ? "Saved"
+            : "Nothing drawn yet";
+    status.textContent = text;
+    status.title = this.data.sidecar;
+    status.classList.toggle("bad", Boolean(store.conflict || (store.problem && store.dirty)));
+    if (store.revision && !this.has(this.person, this.number))
+      (this.data.annotators[this.person] ??= []).push(this.number);
+    const done = (this.data.annotators[this.person] ?? []).length;
+    byId("tally").textContent = `${done} of ${this.data.splits.length} done`;
+    byId("conflict").hidden = !store.conflict;
+    if (!store.conflict) return;
+    const steps = store.conflict.conflicts.filter((step) => step >= 0).map((step) => step + 1);
+    const where = steps.length ? `frames ${steps[0]} to ${steps.at(-1)}` : "the episode's mark";
+    byId("conflict").firstElementChild.textContent =
+      `Another tab changed ${where} as well. Its curve is dotted.`;
+  }
+}
