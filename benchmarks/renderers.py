@@ -70,7 +70,7 @@ def play(env: TaskEnv, rounds: int) -> Iterator[int]:
     noise = torch.zeros(env.worlds, env.action_size, device=env.device)
     for index in range(rounds * APART):
         if index % 8 == 0:
-            noise.normal_(generator=generator)
+            noise.normal_(std=0.4 if script else 1.0, generator=generator)
         env.step((noise + script()).clamp(-1.0, 1.0) if script else noise.clamp(-1.0, 1.0))
         if (index + 1) % APART == 0:
             yield index

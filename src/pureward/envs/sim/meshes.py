@@ -16,8 +16,8 @@ import numpy as np
 
 from pureward.errors import InputError
 
-# MuJoCo uses a corner's own normal if its cosine with the face's is at least this. Faces of a coarse
-# copy deviate more from the surface that they stand for.
+# MuJoCo uses a corner's own normal if its cosine with the face's normal is at least this. Faces of
+# a coarse copy deviate more from the surface that they stand for.
 _USABLE, _USABLE_IN_COPY = 0.8, 0.5
 
 
