@@ -52,6 +52,13 @@ struct Maths {
         return word;
 #endif
     }
+    static CUDA_CALLABLE int lowest_bit(Word word) {
+#if defined(__CUDA_ARCH__)
+        return __ffs((int)word) - 1;
+#else
+        return __builtin_ctz(word);
+#endif
+    }
     static CUDA_CALLABLE int within(int value, int low, int high) {
         return value < low ? low : value > high ? high : value;
     }
@@ -62,13 +69,15 @@ struct View {
     Real left, top, step_x, step_y;
     CUDA_CALLABLE Real x(Real column) const { return left + step_x * (column + 0.5f); }
     CUDA_CALLABLE Real y(Real row) const { return top + step_y * (row + 0.5f); }
+    // The pixels whose centres are not before, or not behind, an edge.
+    static CUDA_CALLABLE int first(Real edge) { return (int)ceilf(wp::max(edge - 0.5f, 0.0f)); }
+    static CUDA_CALLABLE int last(Real edge) {
+        return (int)floorf(wp::max(wp::min(edge - 0.5f, SIZE - 1.0f), -1.0f));
+    }
     // Pixels whose centres lie in a rectangle of the plane at depth 1; may be empty.
     CUDA_CALLABLE Box box(Real x0, Real x1, Real y0, Real y1) const {
-        Real limit = SIZE;
-        Real left_edge = (x0 - left) / step_x - 0.5f, right_edge = (x1 - left) / step_x - 0.5f;
-        Real top_edge = (y1 - top) / step_y - 0.5f, bottom_edge = (y0 - top) / step_y - 0.5f;
-        return {(int)ceilf(wp::max(left_edge, 0.0f)), (int)floorf(wp::max(wp::min(right_edge, limit - 1.0f), -1.0f)),
-                (int)ceilf(wp::max(top_edge, 0.0f)), (int)floorf(wp::max(wp::min(bottom_edge, limit - 1.0f), -1.0f))};
+        return {first((x0 - left) / step_x), last((x1 - left) / step_x), first((y1 - top) / step_y),
+                last((y0 - top) / step_y)};
     }
 };
 
@@ -81,7 +90,8 @@ struct Shapes {
         if (ray.z > -1e-15f || eye.z < 0.0f) return miss();
         Real depth = -eye.z / ray.z;
         Vec at = eye + ray * depth;
-        bool inside = (size.x <= 0.0f || fabsf(at.x) <= size.x) && (size.y <= 0.0f || fabsf(at.y) <= size.y);
+        bool inside = (size.x <= 0.0f || fabsf(at.x) <= size.x) &&
+                      (size.y <= 0.0f || fabsf(at.y) <= size.y);
         return inside ? Hit{depth, {0.0f, 0.0f, 1.0f}} : miss();
     }
 
@@ -169,7 +179,8 @@ struct Triangle {
     CUDA_CALLABLE Box pixels(const View &view) const {
         if (wp::max(a.z, wp::max(b.z, c.z)) > -NEAR) return {0, SIZE - 1, 0, SIZE - 1};
         Real ka = -1.0f / a.z, kb = -1.0f / b.z, kc = -1.0f / c.z;
-        Real xa = a.x * ka, xb = b.x * kb, xc = c.x * kc, ya = a.y * ka, yb = b.y * kb, yc = c.y * kc;
+        Real xa = a.x * ka, xb = b.x * kb, xc = c.x * kc;
+        Real ya = a.y * ka, yb = b.y * kb, yc = c.y * kc;
         return view.box(wp::min(xa, wp::min(xb, xc)), wp::max(xa, wp::max(xb, xc)),
                         wp::min(ya, wp::min(yb, yc)), wp::max(ya, wp::max(yb, yc)));
     }
@@ -199,12 +210,19 @@ struct Textures {
     // Linear interpolation between the four nearest texels; the edge continues outside.
     static CUDA_CALLABLE Vec sample(const int *texels, int width, int height, Real u, Real v) {
         Real x = u * width - 0.5f, y = v * height - 0.5f;
-        Real left = floorf(x), top = floorf(y), right_share = x - left, bottom_share = y - top;
-        int x0 = Maths::within((int)left, 0, width - 1), x1 = Maths::within((int)left + 1, 0, width - 1);
-        int y0 = Maths::within((int)top, 0, height - 1), y1 = Maths::within((int)top + 1, 0, height - 1);
-        Vec upper = colour(texels[y0 * width + x0]) * (1.0f - right_share) + colour(texels[y0 * width + x1]) * right_share;
-        Vec lower = colour(texels[y1 * width + x0]) * (1.0f - right_share) + colour(texels[y1 * width + x1]) * right_share;
-        return (upper * (1.0f - bottom_share) + lower * bottom_share) * (1.0f / 255.0f);
+        Real left = floorf(x), top = floorf(y);
+        Vec upper = row(texels, width, height, (int)left, (int)top, x - left);
+        Vec lower = row(texels, width, height, (int)left, (int)top + 1, x - left);
+        return mix(upper, lower, y - top) * (1.0f / 255.0f);
+    }
+    static CUDA_CALLABLE Vec row(const int *texels, int width, int height, int x, int y,
+                                 Real share) {
+        const int *line = texels + Maths::within(y, 0, height - 1) * width;
+        return mix(colour(line[Maths::within(x, 0, width - 1)]),
+                   colour(line[Maths::within(x + 1, 0, width - 1)]), share);
+    }
+    static CUDA_CALLABLE Vec mix(Vec one, Vec two, Real share) {
+        return one * (1.0f - share) + two * share;
     }
     static CUDA_CALLABLE Vec colour(int texel) {
         return {(Real)(texel & 255), (Real)(texel >> 8 & 255), (Real)(texel >> 16 & 255)};
@@ -218,14 +236,18 @@ struct Textures {
         int face;
         Real across, down, length;
         if (size.x >= size.y && size.x >= size.z) {
-            face = r.x > 0.0f ? 0 : 1, across = r.x > 0.0f ? -r.z : r.z, down = -r.y, length = size.x;
+            face = r.x > 0.0f ? 0 : 1, length = size.x;
+            across = r.x > 0.0f ? -r.z : r.z, down = -r.y;
         } else if (size.y >= size.z) {
-            face = r.y > 0.0f ? 2 : 3, across = r.x, down = r.y > 0.0f ? r.z : -r.z, length = size.y;
+            face = r.y > 0.0f ? 2 : 3, length = size.y;
+            across = r.x, down = r.y > 0.0f ? r.z : -r.z;
         } else {
-            face = r.z > 0.0f ? 4 : 5, across = r.z > 0.0f ? r.x : -r.x, down = -r.y, length = size.z;
+            face = r.z > 0.0f ? 4 : 5, length = size.z;
+            across = r.z > 0.0f ? r.x : -r.x, down = -r.y;
         }
         // Half a texel from the face's edge at least: beyond it lies another face.
-        Real u = (across / length + 1.0f) * 0.5f, v = (down / length + 1.0f) * 0.5f, rim = 0.5f / (SKY_WIDTH + (SKY_WIDTH == 0));
+        Real u = (across / length + 1.0f) * 0.5f, v = (down / length + 1.0f) * 0.5f;
+        Real rim = 0.5f / (SKY_WIDTH + (SKY_WIDTH == 0));
         v = (face + wp::min(wp::max(v, rim), 1.0f - rim)) * (1.0f / 6.0f);
         return sample(texels, SKY_WIDTH, 6 * SKY_WIDTH, u, v);
     }
@@ -234,8 +256,8 @@ struct Textures {
 // Lights are tables of LIGHT_NUMBERS: kind, diffuse (3), specular (3), attenuation (3), cosine of
 // the cutoff, exponent. The last one is the headlight, a directional light of the camera.
 struct Lighting {
-    static CUDA_CALLABLE Vec colour(const Real *lights, const Lamp *lamps, const Real *look, Vec base,
-                                    Vec ambient, Vec at, Vec normal, Vec to_eye) {
+    static CUDA_CALLABLE Vec colour(const Real *lights, const Lamp *lamps, const Real *look,
+                                    Vec base, Vec ambient, Vec at, Vec normal, Vec to_eye) {
         Real specular = look[3], shininess = look[4], emission = look[5];
         Vec sum = base * emission + base.times(ambient);
         for (int light = 0; light < LIGHTS; light++) {
@@ -271,14 +293,16 @@ struct Lighting {
 #if defined(__CUDA_ARCH__)
 #define PUREWARD_SHARED __shared__
 #define PUREWARD_BARRIER __syncthreads()
-const int thread = threadIdx.x, threads = THREADS, lanes = 32;
+#define PUREWARD_LANE_BITS(condition, lane) __ballot_sync(~0u, condition)
+const int image = index / THREADS, thread = index % THREADS, threads = THREADS, lanes = 32;
 #else
 #define PUREWARD_SHARED
 #define PUREWARD_BARRIER
-const int thread = 0, threads = 1, lanes = 1;
+#define PUREWARD_LANE_BITS(condition, lane) ((Word)(condition) << (lane))
+const int image = index, thread = 0, threads = 1, lanes = 1;
 #endif
 
-constexpr int GEOMS = PRIMITIVES + MESHES, PIXELS = SIZE * SIZE;
+constexpr int GEOMS = PRIMITIVES + MESHES, GROUPS = (PRIMITIVES + 31) / 32, PIXELS = SIZE * SIZE;
 // 16 bytes aligned: the last pass reads four pixels at once.
 PUREWARD_SHARED alignas(16) Word pixels[PIXELS];
 PUREWARD_SHARED Pose poses[GEOMS];
@@ -295,14 +319,14 @@ const Mat look_at = Maths::mat((const Real *)(cam_xmat.data + world * cam_xmat.s
 // 1. Poses in the camera's frame, pixels that each primitive may cover, an empty depth buffer.
 for (int pixel = thread; pixel < PIXELS; pixel += threads) pixels[pixel] = ~0u;
 for (int geom = thread; geom < GEOMS; geom += threads) {
-    const int index = world * geom_xpos.shape[1] + tables.kinds.data[geom * KIND_NUMBERS];
-    Mat turn = Maths::mat((const Real *)(geom_xmat.data + index));
+    const int pose_index = world * geom_xpos.shape[1] + tables.kinds.data[geom * KIND_NUMBERS];
+    Mat turn = Maths::mat((const Real *)(geom_xmat.data + pose_index));
     Vec x = look_at.back({turn.a.x, turn.b.x, turn.c.x});
     Vec y = look_at.back({turn.a.y, turn.b.y, turn.c.y});
     Vec z = look_at.back({turn.a.z, turn.b.z, turn.c.z});
     Pose pose;
     pose.turn = {{x.x, y.x, z.x}, {x.y, y.y, z.y}, {x.z, y.z, z.z}};
-    pose.place = look_at.back(Maths::vec((const Real *)(geom_xpos.data + index)) - eye);
+    pose.place = look_at.back(Maths::vec((const Real *)(geom_xpos.data + pose_index)) - eye);
     pose.eye = pose.turn.back(pose.place) * -1.0f;
     poses[geom] = pose;
     if (geom < PRIMITIVES) {
@@ -313,7 +337,8 @@ for (int geom = thread; geom < GEOMS; geom += threads) {
             bool behind = false;
             for (int corner = 0; corner < 8; corner++) {
                 Vec at = pose.place + x * (corner & 1 ? half[0] : -half[0]) +
-                         y * (corner & 2 ? half[1] : -half[1]) + z * (corner & 4 ? half[2] : -half[2]);
+                         y * (corner & 2 ? half[1] : -half[1]) +
+                         z * (corner & 4 ? half[2] : -half[2]);
                 behind = behind || at.z > -NEAR;
                 Real scale = -1.0f / at.z;
                 x0 = wp::min(x0, at.x * scale), x1 = wp::max(x1, at.x * scale);
@@ -328,30 +353,31 @@ for (int light = thread; light < LIGHTS; light += threads) {
     if (light == LIGHTS - 1 && HAS_HEADLIGHT) {
         lamps[light] = {{0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, -1.0f}};
     } else {
-        const int index = world * light_xpos.shape[1] + tables.light_ids.data[light];
-        lamps[light] = {look_at.back(Maths::vec((const Real *)(light_xpos.data + index)) - eye),
-                        look_at.back(Maths::vec((const Real *)(light_xdir.data + index)))};
+        const int lamp = world * light_xpos.shape[1] + tables.light_ids.data[light];
+        lamps[light] = {look_at.back(Maths::vec((const Real *)(light_xpos.data + lamp)) - eye),
+                        look_at.back(Maths::vec((const Real *)(light_xdir.data + lamp)))};
     }
 }
 PUREWARD_BARRIER;
 
 // 2. Triangles: each thread takes every THREADS-th one and tests the pixels around it.
-for (int index = thread; index < TRIANGLES; index += threads) {
-    const Pose pose = poses[PRIMITIVES + tables.owners.data[index]];
-    const Real *plane = tables.planes.data + index;
+for (int number = thread; number < TRIANGLES; number += threads) {
+    const Pose pose = poses[PRIMITIVES + tables.owners.data[number]];
+    const Real *plane = tables.planes.data + number;
     Vec outward = {plane[0], plane[TRIANGLES], plane[2 * TRIANGLES]};
     if (outward.dot(pose.eye) <= plane[3 * TRIANGLES]) continue;  // seen from behind
-    const Triangle triangle(tables.corners.data, index, pose);
+    const Triangle triangle(tables.corners.data, number, pose);
     const Box box = triangle.pixels(view);
     const Real volume = triangle.volume();
     for (int row = box.top; row <= box.bottom; row++) {
         for (int column = box.left; column <= box.right; column++) {
             Vec ray = {view.x(column), view.y(row), -1.0f};
-            Real a = ray.dot(triangle.edge_a), b = ray.dot(triangle.edge_b), c = ray.dot(triangle.edge_c);
+            Real a = ray.dot(triangle.edge_a), b = ray.dot(triangle.edge_b);
+            Real c = ray.dot(triangle.edge_c);
             if (wp::min(a, wp::min(b, c)) < 0.0f) continue;
             Real depth = volume / (a + b + c);
             if (depth > 0.0f && depth < FAR) {
-                Buffer::keep_nearest(pixels + row * SIZE + column, Buffer::word(depth, index));
+                Buffer::keep_nearest(pixels + row * SIZE + column, Buffer::word(depth, number));
             }
         }
     }
@@ -361,28 +387,43 @@ PUREWARD_BARRIER;
 // 3. Colours. The 32 threads of a warp take 4 rows of 8 pixels, which see few different geoms.
 for (int tile = thread / lanes; tile < PIXELS / 32; tile += threads / lanes) {
     const int first_row = tile / (SIZE / 8) * 4, first_column = tile % (SIZE / 8) * 8;
+    // The primitives that may cover some of these pixels, as bits.
+    Word near[GROUPS + 1];
+    for (int group = 0; group < GROUPS; group++) {
+        near[group] = 0;
+        for (int lane = thread % lanes; lane < 32; lane += lanes) {
+            const int geom = 32 * group + lane;
+            const Box box = geom < PRIMITIVES ? boxes[geom] : Box{SIZE, 0, SIZE, 0};
+            const bool covers = box.left < first_column + 8 && box.right >= first_column &&
+                                box.top < first_row + 4 && box.bottom >= first_row;
+            near[group] |= PUREWARD_LANE_BITS(covers, lane);
+        }
+    }
     for (int lane = thread % lanes; lane < 32; lane += lanes) {
         const int row = first_row + lane / 8, column = first_column + lane % 8;
         const Vec ray = {view.x(column), view.y(row), -1.0f};
         Hit hit = Shapes::miss();
         int seen = -1;
-        for (int geom = 0; geom < PRIMITIVES; geom++) {
-            const Box box = boxes[geom];
-            if (box.left > first_column + 7 || box.right < first_column || box.top > first_row + 3 ||
-                box.bottom < first_row) continue;
-            const Pose &pose = poses[geom];
-            Hit other = Shapes::any(tables.kinds.data[geom * KIND_NUMBERS + 1], pose.eye, pose.turn.back(ray),
-                                    Maths::vec(tables.looks.data + geom * LOOK_NUMBERS + 6));
-            if (other.depth < FAR && other.depth <= hit.depth) hit = other, seen = geom;
+        for (int group = 0; group < GROUPS; group++) {
+            for (Word rest = near[group]; rest; rest &= rest - 1) {
+                const int geom = 32 * group + Maths::lowest_bit(rest);
+                const Pose &pose = poses[geom];
+                Hit other = Shapes::any(tables.kinds.data[geom * KIND_NUMBERS + 1], pose.eye,
+                                        pose.turn.back(ray),
+                                        Maths::vec(tables.looks.data + geom * LOOK_NUMBERS + 6));
+                if (other.depth < FAR && other.depth <= hit.depth) hit = other, seen = geom;
+            }
         }
         const Word word = pixels[row * SIZE + column];
         if (MESHES > 0 && word != ~0u) {
-            const int index = Buffer::triangle(word), mesh = PRIMITIVES + tables.owners.data[index];
-            const Triangle triangle(tables.corners.data, index, poses[mesh]);
-            Real a = ray.dot(triangle.edge_a), b = ray.dot(triangle.edge_b), c = ray.dot(triangle.edge_c);
+            const int number = Buffer::triangle(word);
+            const int mesh = PRIMITIVES + tables.owners.data[number];
+            const Triangle triangle(tables.corners.data, number, poses[mesh]);
+            Real a = ray.dot(triangle.edge_a), b = ray.dot(triangle.edge_b);
+            Real c = ray.dot(triangle.edge_c);
             Real depth = triangle.volume() / (a + b + c);
             if (depth <= hit.depth) {
-                const Real *p = tables.normals.data + index;
+                const Real *p = tables.normals.data + number;
                 const int n = TRIANGLES;
                 Vec normal = Vec{p[0], p[n], p[2 * n]} * a + Vec{p[3 * n], p[4 * n], p[5 * n]} * b +
                              Vec{p[6 * n], p[7 * n], p[8 * n]} * c;
@@ -402,11 +443,12 @@ for (int tile = thread / lanes; tile < PIXELS / 32; tile += threads / lanes) {
                 base = base.times(Textures::sample(tables.texels.data + kind[2], kind[3], kind[4],
                                                    u - floorf(u), v - floorf(v)));
             }
-            colour = Lighting::colour(tables.lights.data, lamps, look, base, Maths::vec(tables.ambient.data), ray * hit.depth,
+            colour = Lighting::colour(tables.lights.data, lamps, look, base,
+                                      Maths::vec(tables.ambient.data), ray * hit.depth,
                                       poses[seen].turn * hit.normal, ray.unit() * -1.0f);
         }
-        pixels[row * SIZE + column] =
-            Lighting::byte(colour.x) | Lighting::byte(colour.y) << 8 | Lighting::byte(colour.z) << 16;
+        pixels[row * SIZE + column] = Lighting::byte(colour.x) | Lighting::byte(colour.y) << 8 |
+                                      Lighting::byte(colour.z) << 16;
     }
 }
 PUREWARD_BARRIER;

@@ -74,7 +74,7 @@ class Rasterizer:
         wp.launch(
             self._kernel,
             dim=data.nworld * self._cameras * self._threads,
-            inputs=[self._threads, self._tables, *poses, data.light_xpos, data.light_xdir],
+            inputs=[self._tables, *poses, data.light_xpos, data.light_xdir],
             outputs=[frames],
             block_dim=self._block,
         )
@@ -86,8 +86,8 @@ def _kernel(constants: str) -> wp.Kernel:
 
     @wp.func_native(constants + source)
     def draw_image(
-        image: int,
-        tables: _Tables,
+        index: int,
+        tables: _Tables,  # pyright: ignore[reportGeneralTypeIssues]
         geom_xpos: wp.array2d[wp.vec3],
         geom_xmat: wp.array2d[wp.mat33],
         cam_xpos: wp.array2d[wp.vec3],
@@ -104,8 +104,7 @@ def _kernel(constants: str) -> wp.Kernel:
         module_options={"fast_math": True},
     )
     def rasterize(
-        threads: int,
-        tables: _Tables,
+        tables: _Tables,  # pyright: ignore[reportGeneralTypeIssues]
         geom_xpos: wp.array2d[wp.vec3],
         geom_xmat: wp.array2d[wp.mat33],
         cam_xpos: wp.array2d[wp.vec3],
@@ -115,7 +114,7 @@ def _kernel(constants: str) -> wp.Kernel:
         frames: wp.array[wp.uint8],
     ):
         draw_image(
-            wp.tid() // threads,
+            wp.tid(),
             tables,
             geom_xpos,
             geom_xmat,

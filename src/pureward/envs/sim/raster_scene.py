@@ -11,7 +11,7 @@ from pureward.envs.sim.meshes import Triangles, drawn_triangles
 from pureward.errors import InputError
 
 _DRAWN_GROUPS = 3  # the ray caster draws the geoms of groups 0 to 2
-_SHARED_BYTES = 48 * 1024  # of an image, in a CUDA block's shared memory
+_SHARED_BYTES = 46 * 1024  # of an image; a CUDA block has 48 KiB, and Warp takes some
 _TILE = 8  # pixels: a warp of threads colours 4 rows of 8
 _MAX_LIGHTS = 8
 _MAX_TRIANGLES = 1 << 16  # a pixel's 32 bits hold a triangle's number and its depth
@@ -189,7 +189,7 @@ def _is_visible(model: mujoco.MjModel, geom: int) -> bool:
 
 def _rgba(model: mujoco.MjModel, geom: int) -> np.ndarray:
     material = model.geom_matid[geom]
-    unset = np.array_equal(model.geom_rgba[geom], np.float32(_UNSET))
+    unset = np.array_equal(model.geom_rgba[geom], np.array(_UNSET, dtype=np.float32))
     return model.mat_rgba[material] if material >= 0 and unset else model.geom_rgba[geom]
 
 
