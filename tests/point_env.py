@@ -40,6 +40,18 @@ class Silent(PointEnv):
         return *super().step(action)[:-1], {}
 
 
+class Half(PointEnv):
+    """Reports success in episodes that begin right of the middle."""
+
+    def reset(self, *, seed=None, options=None):
+        place, info = super().reset(seed=seed)
+        self.right = bool(place[0] > 0)
+        return place, info
+
+    def step(self, action):
+        return *super().step(action)[:-1], {"is_success": self.right}
+
+
 class Easy(PointEnv):
     """Reports success at every step."""
 

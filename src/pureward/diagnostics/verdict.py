@@ -152,10 +152,11 @@ def _discriminator_faults(n: Numbers) -> Found:
             f"{found:.4f} on {label}, so the reward is almost 0",
         )
     elif high - low <= FLAT and high <= 2 * low:  # with a small η, D is small everywhere
+        alike = ", or the agent acts as demonstrated" if other == "replay" else ""
         yield (
             "collapsed",
             f"mean D is {shown:.2f} on demonstrations and {found:.2f} on {label}: D has not "
-            "learned yet, or has become constant",
+            f"learned yet, or has become constant{alike}",
         )
 
 

@@ -72,7 +72,7 @@ def collect(
     """Collect greedy episodes of a run as a Minari dataset with a card.
 
     Args:
-        task: a name that `pureward tasks` lists.
+        task: a name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION.
         policy: directory of the run whose policies act.
         out: folder of the dataset; it must not exist yet.
         episodes: number of episodes in the split "train".
@@ -80,7 +80,8 @@ def collect(
             model; otherwise from the last policy, as demonstrations.
         held_out: number of episodes of the same kind in the split "held-out".
         failures: number of episodes without success in the split "failure", for probes; fewer
-            are written if the run's policies and random actions do not fail often enough.
+            are written if the run's policies and random actions do not fail often enough, and none
+            if an environment of your own reports no success at all.
         frames: store frames (lossless, large) in addition to the simulator's states.
         compact: omit the policy's states and round the simulator's, for a smaller dataset.
         device: "auto" (CUDA if available), "cpu" or "cuda".
@@ -121,6 +122,8 @@ def collect(
         played = play(wanted + failing(first), seed + _SEED_OFFSET)
         if sum(e.split == FAILURE and not e.succeeds for e in played) < failures > first:
             played += play(failing(failures - first), seed + _SEED_OFFSET + 1)
+        if own and not any(e.succeeds for e in played):
+            failures = 0  # the environment may not report success, so nothing is known to fail
         kept = _with_failures(played, failures)
         if compact:
             kept = [pack.compact(episode) for episode in kept]
