@@ -59,6 +59,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # so that a browser can connect before uvicorn has started
     except OSError as error:
         listening.close()
         raise InputError(

@@ -136,8 +136,11 @@ export class Sketching {
     this.frames = new Frames(this.path, info, again, (error) => this.tell(error.message));
     const stored = info.sketches[this.person];
     const own = `${this.path}/sketches/${this.person}`;
-    const store = new Store(own, info.steps, stored, () => this.store === store && this.requestShow());
-    this.store = store;
+    this.store = new Store(own, info.steps, stored, (store) => {
+      if (this.store !== store) return;
+      this.showSaving(); // at once: who waits for "Saved" must not see the one before
+      this.requestShow();
+    });
     delete byId("frame").dataset.frame;
     this.tool(false);
     this.fit();

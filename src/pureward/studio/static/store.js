@@ -6,7 +6,7 @@ const MOST_UNDO = 200;
 const RETRY = 2000; // milliseconds
 
 export class Store {
-  // changed() is called when the sketch or the state of saving changes.
+  // changed(store) is called when the sketch or the state of saving changes.
   constructor(path, steps, stored, changed) {
     this.path = path;
     this.changed = changed;
@@ -58,10 +58,10 @@ export class Store {
   // Save until the server has what is shown; one request at a time.
   save() {
     this.keepDraft();
-    this.changed();
+    this.changed(this);
     this.saving ??= this.send().finally(() => {
       this.saving = null;
-      this.changed();
+      this.changed(this);
     });
     return this.saving;
   }
@@ -80,13 +80,13 @@ export class Store {
           this.meet(this.base, this.sketch, error.body.stored);
         } else {
           this.problem = error.message;
-          this.changed();
+          this.changed(this);
           // A server that was killed may come back, and another tab may bring its new token.
           await new Promise((done) => setTimeout(done, RETRY));
         }
       }
       this.keepDraft();
-      this.changed();
+      this.changed(this);
     }
   }
 

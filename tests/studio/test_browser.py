@@ -1,0 +1,314 @@
+"""The page in a real browser: drawing, saving, two tabs, a killed server, exact frames."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra studio")
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+
+import uvicorn  # noqa: E402
+
+from pureward.studio.app import make_app  # noqa: E402
+from pureward.studio.server import _listen  # noqa: E402
+from pureward.studio.source import Source  # noqa: E402
+
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="needs a browser: apt-get install chromium-headless-shell"
+)
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """Three episodes of noise, which no codec with loss would keep."""
+    return np.random.default_rng(0).integers(0, 256, (3, STEPS + 1, 64, 64, 3), np.uint8)
+
+
+@pytest.fixture
+def data(tmp_path, frames):
+    path = tmp_path / "data.npy"
+    np.save(path, frames)
+    return path
+
+
+@contextmanager
+def serving(path):
+    """The address of a server in this process."""
+    with _listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        app = make_app([Source(path)], token="token", host="127.0.0.1", port=port, annotator="anna")
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}/?token=token"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+
+
+@pytest.fixture
+def context(browser):
+    """A profile of its own, which reports errors of the page."""
+    found = browser.new_context(viewport={"width": 1280, "height": 800})
+    found.set_default_timeout(10_000)
+    errors: list[str] = []
+    found.on("weberror", lambda error: errors.append(str(error.error)))
+    yield found
+    found.close()
+    assert errors == []
+
+
+def opened(context, address):
+    page = context.new_page()
+    page.goto(address)
+    shown(page, 0)
+    return page
+
+
+def shown(page, frame: int) -> None:
+    """Wait until a frame is on the canvas."""
+    page.locator(f"#frame[data-frame='{frame}']").wait_for()
+
+
+def status(page, text: str) -> None:
+    page.locator("#status", has_text=re.compile(f"^{text}")).wait_for()
+
+
+def at(page, frame: float, value: float) -> tuple[float, float]:
+    """Where a value of a frame is on the screen, by the sizes in curve.js."""
+    box = page.locator("#curve").bounding_box()
+    left, right, top, bottom, pad, border = 34, 12, 22, 24, 8, 1
+    width = box["width"] - 2 * border - left - right
+    low = box["height"] - 2 * border - bottom - pad
+    return (
+        box["x"] + border + left + width * frame / STEPS,
+        box["y"] + border + low - (low - top - pad) * value,
+    )
+
+
+def drag(page, *places: tuple[float, float]) -> None:
+    page.mouse.move(*at(page, *places[0]))
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*at(page, *place), steps=4)
+    page.mouse.up()
+
+
+def stored(path, episode=0) -> dict:
+    folder = path.with_name("data.npy.sketches") / "anna"
+    return json.loads((folder / f"episode-{episode:06d}.json").read_text())
+
+
+def test_every_pixel_of_every_frame_is_that_of_the_data(context, data, frames):
+    read = """() => [...document.getElementById("frame").getContext("2d")
+        .getImageData(0, 0, 64, 64).data].filter((_, index) => index % 4 < 3)"""
+    with serving(data) as address:
+        page = opened(context, address)
+        for key, frame in (("Home", 0), ("ArrowRight", 1), ("PageDown", 11), ("End", STEPS)):
+            page.keyboard.press(key)
+            shown(page, frame)
+            pixels = np.array(page.evaluate(read), np.uint8).reshape(64, 64, 3)
+            assert np.array_equal(pixels, frames[0, frame])
+        page.keyboard.press("n")
+        shown(page, 0)
+        pixels = np.array(page.evaluate(read), np.uint8).reshape(64, 64, 3)
+        assert np.array_equal(pixels, frames[1, 0])
+
+
+def test_a_curve_is_drawn_saved_undone_and_there_after_a_reload(context, data):
+    with serving(data) as address:
+        page = opened(context, address)
+        drag(page, (10, 0.25), (30, 0.75))
+        status(page, "Saved")
+        rewards = stored(data)["rewards"]
+        assert rewards[:9] == [None] * 9
+        assert rewards[30:] == [None] * (STEPS - 30)
+        # Pixels and steps are rounded: the line from 0.25 to 0.75 within a step of it.
+        wanted = np.linspace(0.25, 0.75, 21)
+        assert np.abs(np.array(rewards[9:30]) - wanted).max() < 0.035
+        shown(page, 30)  # the frame follows the hand
+        drag(page, (20, 0.1), (25, 0.1))
+        status(page, "Saved")
+        assert stored(data)["rewards"][22] == pytest.approx(0.1, abs=0.01)
+        page.keyboard.press("z")
+        status(page, "Saved")
+        assert stored(data)["rewards"] == rewards
+        page.reload()
+        shown(page, 0)
+        for _ in range(20):
+            page.keyboard.press("ArrowRight")
+        assert f"reward {rewards[19]:.2f}" in page.locator("#place").text_content()
+        page.locator("#erase").click()
+        drag(page, (1, 0.5), (STEPS, 0.5))
+        status(page, "Saved")
+        assert stored(data)["rewards"] == [None] * STEPS
+
+
+def test_keys_alone_draw_mark_copy_and_turn_pages(context, data):
+    with serving(data) as address:
+        page = opened(context, address)
+        press = page.keyboard.press
+        press("ArrowRight")
+        press("ArrowUp")  # from the middle
+        press("f")
+        for _ in range(2):
+            press("ArrowRight")
+        for _ in range(3):
+            press("Shift+ArrowRight")
+        press("s")
+        status(page, "Saved")
+        saved = stored(data)
+        assert saved["rewards"][0] == 0.55
+        assert saved["outcome"] == "failure"
+        assert [step for step, mark in enumerate(saved["success"]) if mark] == [2, 3, 4, 5]
+        press("n")
+        page.locator(".row[aria-selected=true]", has_text="1").wait_for()
+        shown(page, 0)
+        press("c")
+        status(page, "Saved")
+        assert stored(data, 1)["rewards"] == [0.55] * STEPS
+        assert page.locator("#tally").text_content() == "2 of 3 done"
+
+
+def test_two_tabs_keep_both_works_and_ask_where_they_differ(context, data):
+    with serving(data) as address:
+        one, two = opened(context, address), opened(context, address)
+        drag(one, (5, 0.2), (10, 0.2))
+        status(one, "Saved")
+        drag(two, (20, 0.8), (25, 0.8))  # other steps: merged without a question
+        status(two, "Saved")
+        rewards = stored(data)["rewards"]
+        assert rewards[6] == pytest.approx(0.2, abs=0.01)
+        assert rewards[21] == pytest.approx(0.8, abs=0.01)
+        drag(one, (20, 0.4), (25, 0.4))  # the same steps
+        status(one, "Conflict")
+        question = one.locator("#conflict")
+        assert "Another tab changed frames 20 to 25" in question.text_content()
+        assert stored(data)["rewards"] == rewards
+        question.get_by_text("Keep mine").click()
+        status(one, "Saved")
+        assert stored(data)["rewards"][21] == pytest.approx(0.4, abs=0.01)
+        drag(two, (21, 0.9), (22, 0.9))
+        status(two, "Conflict")
+        two.locator("#conflict").get_by_text("Take theirs").click()
+        status(two, "Saved")
+        assert stored(data)["rewards"][21] == pytest.approx(0.4, abs=0.01)
+
+
+def test_two_people_see_each_other_and_their_agreement(context, data):
+    with serving(data) as address:
+        page = opened(context, address)
+        drag(page, (1, 0.2), (STEPS, 0.6))
+        status(page, "Saved")
+        page.locator("#annotator").fill("ben")
+        page.locator("#annotator").press("Enter")
+        page.locator("#others", has_text="anna has a sketch too").wait_for()
+        drag(page, (1, 0.3), (STEPS, 0.7))
+        page.locator("#others", has_text="mean distance 0.10, correlation 1.00").wait_for()
+
+
+def test_what_a_file_says_is_text(context, tmp_path, frames):
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    folder.mkdir()
+    np.save(folder / "one.npy", frames[0])
+    with serving(folder) as address:
+        page = opened(context, address)
+        assert page.locator("#source option").text_content() == folder.name
+        assert page.locator("img").count() == 0
+
+
+# Kills itself inside its second save, before the new file replaces the old one.
+DIES = """
+import os, signal, sys
+from pureward import files
+from pureward.cli import main
+whole, count = files._publish, iter(range(1, 100))
+def publish(*paths):
+    if next(count) == 2 and sys.argv[1] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    whole(*paths)
+files._publish = publish
+main(["studio", sys.argv[2], "--no-browser", "--port", sys.argv[3]])
+"""
+
+
+@contextmanager
+def ended(server):
+    """Ends a process at the latest after the block."""
+    try:
+        yield
+    finally:
+        server.kill()
+
+
+@pytest.mark.slow
+def test_a_server_killed_in_mid_save_loses_nothing(context, data):
+    def start(how, port):
+        command = [sys.executable, "-c", DIES, how, str(data), str(port)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    with start("dies", 0) as server, ended(server):
+        address = server.stdout.readline().split()[1]
+        page = opened(context, address)
+        page.locator("#annotator").fill("anna")
+        page.locator("#annotator").press("Enter")
+        drag(page, (5, 0.2), (10, 0.2))
+        status(page, "Saved")
+        before = stored(data)
+        drag(page, (20, 0.8), (25, 0.8))
+        status(page, "Not saved")
+        assert server.wait(30) == -9
+    assert stored(data) == before
+    with start("lives", address.split(":")[2].split("/")[0]) as server, ended(server):
+        opened(context, server.stdout.readline().split()[1])  # a tab with the new token
+        status(page, "Saved")
+        rewards = stored(data)["rewards"]
+        assert rewards[:19] == before["rewards"][:19]
+        assert rewards[21] == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_its_window(browser, data, width, scheme, tmp_path):
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    with serving(data) as address:
+        page = opened(context, address)
+        page.screenshot(path=tmp_path / "sketch.png")
+        wide = page.evaluate("() => document.scrollingElement.scrollWidth")
+        assert wide == width
+        paper = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+        box = page.locator("#frame").bounding_box()
+        assert box["width"] % 64 == 0  # pixels stay square
+        assert box["width"] >= 128
+    context.close()
+
+
+def test_a_thousand_episodes_are_a_few_rows(context, tmp_path):
+    path = tmp_path / "data.npy"
+    np.save(path, np.zeros((1000, 3, 8, 8, 3), np.uint8))
+    with serving(path) as address:
+        page = opened(context, address)
+        assert page.locator(".row").count() < 60
+        page.locator("#episodes").evaluate("list => list.scrollTop = list.scrollHeight")
+        page.locator(".row", has_text="999").click()
+        page.locator(".row[aria-selected=true]", has_text="999").wait_for()
