@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of file that pureward reads: a real one of each, and the call that reads it.
 
-Files lie in a folder with two runs and three datasets, and all paths are relative to it.
+Files lie in a folder with two runs and several datasets, and all paths are relative to it.
 """
 
 import json
@@ -21,6 +21,18 @@ from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 
 import pureward
+from fuzz_formats import (
+    ARRAYS,
+    FILMS,
+    IMAGES,
+    PICTURES,
+    ROBOMIMIC,
+    VIDEOS,
+    change_array,
+    change_parquet,
+    read_format,
+    write_formats,
+)
 from fuzz_hdf5 import change_hdf5
 from fuzz_mutations import (
     ANY,
@@ -58,13 +70,14 @@ def settings(run: Path) -> RunConfig:
 
 
 def write_material() -> None:
-    """Write two runs and three datasets to the working directory."""
+    """Write two runs and datasets of every format to the working directory."""
     pureward.train(settings(PLAIN))
     few = {"episodes": 2, "held_out": FEWEST_EPISODES, "failures": 1, "device": "cpu"}
     collect("reach", PLAIN, FRAMES, frames=True, **few)
     collect("reach", PLAIN, STATES, **few)
     Training(config=settings(LEARNED)).run()
     _write_jpeg(JPEG)
+    write_formats()
 
 
 def _write_jpeg(folder: Path) -> None:
@@ -225,6 +238,25 @@ def kinds() -> dict[str, Kind]:
             _dataset, [folder / "metadata.json" for folder in sets.values()], change_json
         ),
         "card.json": _kind(_card, [FRAMES / "card.json"], change_json),
+        "npy": _kind(read_format, [ARRAYS / "a.npy"], change_array),
+        "npz": _kind(read_format, [ARRAYS / "b.npz"], change_array),
+        "images": _kind(read_format, sorted(IMAGES.glob("one/*"))),
+        "videos": _kind(read_format, sorted(VIDEOS.iterdir())),
+        # The user names this file itself, which may be a link.
+        "robomimic": Kind(
+            read=read_format,
+            files=(ROBOMIMIC / "demos.hdf5",),
+            mutations=(change_hdf5, change_hdf5, *(m for m in ANY if m is not replace_kind)),
+        ),
+        "LeRobot, info.json": _kind(
+            read_format, [name / "meta/info.json" for name in (FILMS, PICTURES)], change_json
+        ),
+        "LeRobot, parquet": _kind(
+            read_format,
+            [*FILMS.rglob("*/chunk-*/*.parquet"), *PICTURES.rglob("*/chunk-*/*.parquet")],
+            change_parquet,
+        ),
+        "LeRobot, videos": _kind(read_format, sorted(FILMS.rglob("*.mp4"))[:1]),
     }
 
 

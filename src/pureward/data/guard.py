@@ -33,10 +33,12 @@ _UNREADABLE = (
     OverflowError,
     RuntimeError,
     AssertionError,
+    SyntaxError,
 )
 _THEIRS = (
     ("PIL.Image", "DecompressionBombError"),
     ("pyarrow", "ArrowException"),
+    ("tokenize", "TokenError"),
     ("zipfile", "BadZipFile"),
     ("zlib", "error"),
 )

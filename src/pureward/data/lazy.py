@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pureward.data.episodes import Episode
 
-_BATCH_BYTES = 1 << 25  # of images that are converted at once
+_BATCH_BYTES = 1 << 23  # of images that are converted at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +99,14 @@ class LazyFrames:
         """Yield all frames in order, at most `size` at a time, in one pass over the file."""
         if size < 1:
             raise InputError(f"a clip must have at least one frame, got {size}; try 256")
-        waiting: list[Tensor] = []
+        rest = torch.empty(0, *self.shape[1:], dtype=torch.uint8)
         for part in self._parts(range(len(self))):
-            waiting.append(part)
-            while sum(map(len, waiting)) >= size:
-                joined = torch.cat(waiting)
-                yield joined[:size]
-                waiting = [joined[size:]]
-        if sum(map(len, waiting)):
-            yield torch.cat(waiting)
+            joined = torch.cat([rest, part])
+            whole = len(joined) // size * size
+            yield from joined[:whole].split(size) if whole else ()
+            rest = joined[whole:]
+        if len(rest):
+            yield rest
 
     def _parts(self, rows: Sequence[int]) -> Iterator[Tensor]:
         """Yield the frames of increasing rows in batches of limited size."""

@@ -3,7 +3,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pureward.data.episodes import SPLITS
@@ -85,8 +85,7 @@ def holds(is_episode: Callable[[Path], bool]) -> Callable[[Path], bool]:
             return True
         if not path.is_dir():
             return False
-        folders = [path, *(path / split for split in SPLITS if (path / split).is_dir())]
-        return any(is_episode(inner) for folder in folders for inner in folder.iterdir())
+        return any(is_episode(inner) for folder in _folders(path) for inner in _listed(folder))
 
     return found
 
@@ -98,10 +97,12 @@ def list_episodes(path: Path, is_episode: Callable[[Path], bool]) -> list[tuple[
     """
     if is_episode(path):
         return [(path, "")]
-    found = [(inner, "") for inner in _sorted(path) if is_episode(inner)]
-    for split in SPLITS:
-        if (path / split).is_dir() and not is_episode(path / split):
-            found += [(inner, split) for inner in _sorted(path / split) if is_episode(inner)]
+    found: list[tuple[Path, str]] = []
+    for folder in _folders(path):
+        split = "" if folder == path else folder.name
+        if not (split and is_episode(folder)):
+            inside = sorted(_listed(folder), key=in_order)
+            found += [(inner, split) for inner in inside if is_episode(inner)]
     named = {bool(split) for _, split in found}
     if len(named) > 1:
         raise InputError(
@@ -117,5 +118,14 @@ def in_order(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _sorted(folder: Path) -> list[Path]:
-    return sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=in_order)
+def _folders(path: Path) -> list[Path]:
+    """A folder, and those of splits in it."""
+    splits = (path / split for split in SPLITS)
+    return [path, *(folder for folder in splits if folder.is_dir() and not folder.is_symlink())]
+
+
+def _listed(folder: Path) -> Iterator[Path]:
+    """What a folder holds, less hidden files and links to folders, which may lie elsewhere."""
+    for path in folder.iterdir():
+        if not path.name.startswith(".") and not (path.is_symlink() and path.is_dir()):
+            yield path

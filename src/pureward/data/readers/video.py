@@ -32,7 +32,9 @@ _TIMED = {"mov", "matroska"}  # demuxers that state the time of every frame and 
 _KEPT = 64  # indices of videos in memory
 _LATE = 0.25  # seconds that may be missing at the end of a video whose header states a duration
 
-av.logging.set_level(av.logging.PANIC)  # FFmpeg prints about damage, which is told as an error
+# FFmpeg prints about damage, which is told as an error. `set_level` would call Python from FFmpeg's
+# threads, and wait for ever if a video is closed meanwhile.
+av.logging.set_libav_level(av.logging.PANIC)
 
 
 def read(path: Path, options: Options) -> Dataset:
@@ -197,6 +199,7 @@ def _decoded(
 def _opened(file: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     """Open a video with the demuxer of its suffix alone."""
     with av.open(str(file.resolve()), format=DEMUXERS[file.suffix.lower()]) as container:
-        if not container.streams.video:
-            raise InputError(f"it must have a video stream, and has none; {FETCH}")
-        yield container, container.streams.video[0]
+        stream = next(iter(container.streams.video), None)
+        if stream is None or stream.codec_context is None:
+            raise InputError(f"it must have a video stream of a known codec, and has none; {FETCH}")
+        yield container, stream
