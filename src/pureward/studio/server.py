@@ -8,7 +8,9 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import uvicorn
 
@@ -43,12 +45,19 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{port}/?token={token}"
         app = make_app(opened, token=token, host=host, port=port, annotator=_user())
+        # The simulator takes seconds to start: meanwhile the person opens the page.
+        Thread(target=_prepare, args=(opened[0],), daemon=True).start()
         print(f"Open {address}\nStop with Ctrl-C.", flush=True)
         if browser and {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
             webbrowser.open(address)
         # Its log would show the token.
         config = uvicorn.Config(app, access_log=False, log_level="error", server_header=False)
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _prepare(source: Source) -> None:
+    with suppress(InputError, OSError):  # the page says so
+        source.strip(0, 0)
 
 
 def _listen(host: str, port: int) -> socket.socket:

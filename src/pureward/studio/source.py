@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 _STRIP_PIXELS = 1 << 17  # of the frames of one image: 32 frames of 64×64
 _MOST_FRAMES = 64  # of one image
+_DRAWN = 4  # frames of one image, if they must be drawn first: that takes long
 _OPEN = 2  # episodes in memory
+_KEPT = 512  # drawn strips in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,7 @@ class Opened:
     def per_strip(self) -> int:
         """Frames of one strip."""
         fit = _STRIP_PIXELS // (self.height * self.width * self.cameras)
-        return max(1, min(_MOST_FRAMES, fit))
+        return max(1, min(_DRAWN if self.episode.frames is None else _MOST_FRAMES, fit))
 
 
 class Source:
@@ -70,6 +72,7 @@ class Source:
         self._dataset = read_episodes(path, images=images, size=None)
         self._sidecar = sidecar(path)
         self._opened: OrderedDict[int, Opened] = OrderedDict()
+        self._drawn: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._painter: Painter | None = None
         self._lock = RLock()
 
@@ -117,6 +120,8 @@ class Source:
     def strip(self, number: int, index: int) -> bytes:
         """Return the frames of a strip as a PNG, one below the other, cameras side by side."""
         with self._lock:
+            if (number, index) in self._drawn:
+                return self._drawn[number, index]
             opened = self._open(number)
             start = index * opened.per_strip
             stop = min(start + opened.per_strip, opened.count)
@@ -131,6 +136,11 @@ class Source:
         image = views.permute(0, 3, 1, 4, 2).reshape(-1, opened.cameras * opened.width, 3)
         written = io.BytesIO()
         Image.fromarray(image.numpy()).save(written, "PNG", compress_level=1)
+        if opened.episode.frames is None:
+            with self._lock:
+                self._drawn[number, index] = written.getvalue()
+                while len(self._drawn) > _KEPT:
+                    self._drawn.popitem(last=False)
         return written.getvalue()
 
     def save(self, number: int, annotator: str, sketch: Sketch) -> Sketch:
@@ -201,5 +211,5 @@ class Source:
 
             if not self._dataset.task:
                 raise InputError(f"{self.path} has no frames, and names no task to draw them from")
-            self._painter = Painter(self._dataset.task)
+            self._painter = Painter(self._dataset.task, worlds=_DRAWN)
         return self._painter
