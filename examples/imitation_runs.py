@@ -36,13 +36,15 @@ def train_rows(
             config = pureward.preset(
                 task, method=method, seed=seed, out=str(folder), device="cpu", **data, **changes
             )
-            pureward.train(config, resume=(folder / "config.json").exists())
+            result = pureward.train(config, resume=(folder / "config.json").exists())
+            if result.state != "finished":
+                raise SystemExit(f"{folder} was interrupted; the same command continues it")
             rows = read_metrics(RunDirectory(folder).metrics, "eval")
             points = [{name: row[name] for name in ("step", "return", "success")} for row in rows]
             curves.add(method, seed, points=points, seconds=round(rows[-1]["seconds"]))
 
 
-def film_policy(run: Path, path: Path, *, worlds: int = 4, seed: int = 1) -> None:
+def film_policy(run: Path, path: Path, *, worlds: int = 9, seed: int = 1) -> None:
     """Film a run's policy in several worlds."""
     policy = load_policy(run)
     with policy.config.make_env(worlds, cameras=True) as env:
