@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from pureward.data.dataset import read_dataset
+from pureward.data.dataset import read_dataset, read_episodes
 from pureward.data.episodes import Episode
 from pureward.data.writing import write_episodes
 from pureward.errors import InputError
@@ -49,8 +50,19 @@ def test_episodes_of_frames_alone_keep_their_split(tmp_path, split):
     assert torch.equal(read.frames, SEEN.frames)
 
 
-@pytest.mark.parametrize("episodes", [[], [replace(ONE, actions=None)]])
-def test_a_dataset_needs_an_episode_with_actions(tmp_path, episodes):
-    with pytest.raises(InputError, match="at least one episode with states and actions"):
+def test_episodes_of_other_formats_are_written_without_loss(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (2, 5, 40, 30, 3), dtype=np.uint8)
+    np.savez(tmp_path / "x.npz", frames=images, success=np.eye(2, 4, dtype=bool))
+    source = read_episodes(tmp_path / "x.npz", size=None)
+    write_episodes(tmp_path / "copy", source, task=None)
+    for read, given in zip(read_dataset(tmp_path / "copy").episodes, source, strict=True):
+        assert torch.equal(read.frames, given.frames[:])
+        assert torch.equal(read.success, given.success)
+        assert (read.actions, read.rated, read.split) == (None, False, given.split)
+
+
+@pytest.mark.parametrize("episodes", [[], [replace(ONE, simulator={})]])
+def test_a_dataset_needs_an_episode_with_something_to_see(tmp_path, episodes):
+    with pytest.raises(InputError, match="at least one episode with states or frames"):
         write_episodes(tmp_path / "new", episodes, task="reach")
     assert not (tmp_path / "new").exists()

@@ -48,6 +48,5 @@ def _copy(source: h5py.Group, target: h5py.Group) -> None:
         if isinstance(part, h5py.Group):
             _copy(part, target.create_group(name))
         else:
-            target.create_dataset(
-                name, data=part[()], chunks=part.shape, compression="gzip", shuffle=True
-            )
+            packed = {"chunks": part.shape, "compression": "gzip", "shuffle": True}
+            target.create_dataset(name, data=part[()], **(packed if part.size else {}))

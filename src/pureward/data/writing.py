@@ -14,6 +14,7 @@ from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 from torch import Tensor
 
+from pureward.data.dataset import in_memory
 from pureward.data.episodes import Episode
 from pureward.data.hdf5 import FILE
 from pureward.data.pack import pack
@@ -25,22 +26,22 @@ _NOT_A_NAME = re.compile(r"[^-_\w]")
 
 
 def write_episodes(
-    folder: Path, episodes: Iterable[Episode], *, task: str, name: str = "episodes"
+    folder: Path, episodes: Iterable[Episode], *, task: str | None, name: str = "episodes"
 ) -> None:
-    """Write episodes of a task to FOLDER/data, atomically.
+    """Write episodes to FOLDER/data, atomically; frames on disk are read one episode at a time.
 
     Args:
         folder: of the dataset; FOLDER/data must not exist.
-        episodes: at least one, all with states and actions of the same sizes.
-        task: its name.
+        episodes: at least one with states or frames, all with the same columns of the same sizes.
+        task: its name, or None if it is not one of ours.
         name: the dataset's id in Minari is pureward/TASK/NAME-v0.
     """
     if (folder / "data").exists():
         raise InputError(f"{folder / 'data'} exists already; choose another folder or delete it")
-    remaining = iter(episodes)
+    remaining = map(in_memory, episodes)
     first = next(remaining, None)
-    if first is None or not _observations(first) or first.actions is None:
-        raise InputError(f"{folder}: a dataset needs at least one episode with states and actions")
+    if first is None or not _observations(first):
+        raise InputError(f"{folder}: a dataset needs at least one episode with states or frames")
     tags: list[dict[str, str]] = []
 
     def buffers() -> Iterator[EpisodeBuffer]:
@@ -54,12 +55,12 @@ def write_episodes(
         storage = MinariStorage.new(
             partial.resolve(),  # Minari cannot get the size of a relative path
             observation_space=spaces.Dict({k: _space(v) for k, v in _observations(first).items()}),
-            action_space=spaces.Box(-1.0, 1.0, tuple(first.actions.shape[1:])),
+            action_space=spaces.Box(-1.0, 1.0, _actions(first).shape[1:]),
             jpeg_encoding=False,
         )
         storage.update_metadata(
             {
-                "dataset_id": f"pureward/{task}/{_NOT_A_NAME.sub('-', name)}-v0",
+                "dataset_id": f"pureward/{task or 'own'}/{_NOT_A_NAME.sub('-', name)}-v0",
                 "minari_version": minari.__version__,
                 OURS: {"task": task},
             }
@@ -98,14 +99,20 @@ def _space(value: Tensor) -> spaces.Box:
     return spaces.Box(low, high, array.shape[1:], array.dtype)  # pyright: ignore[reportArgumentType]
 
 
+def _actions(episode: Episode) -> np.ndarray:
+    """The actions; without any, Minari stores vectors of no numbers."""
+    if episode.actions is None:
+        return np.zeros((len(episode), 0), np.float32)
+    return episode.actions.cpu().numpy()
+
+
 def _buffer(episode: Episode) -> EpisodeBuffer:
-    assert episode.actions is not None
     last = np.arange(1, len(episode) + 1) == len(episode)
     infos = {} if episode.success is None else {"success": episode.success.cpu().numpy()}
     # Minari's type hints ask for lists; it stores arrays unchanged.
     columns: dict[str, Any] = {
         "observations": {name: v.cpu().numpy() for name, v in _observations(episode).items()},
-        "actions": episode.actions.cpu().numpy(),
+        "actions": _actions(episode),
         "rewards": episode.rewards.cpu().numpy(),
         "terminations": last & episode.terminated,
         "truncations": last & (not episode.terminated),

@@ -123,7 +123,8 @@ def _episode(
     raw = next(iter(storage.get_episodes([index])))
     seen, space = raw["observations"], storage.observation_space
     frames = to_frames(stacked_frames(seen, keys), "cpu", options.size) if keys else None
-    numeric = isinstance(raw["actions"], np.ndarray)
+    # Episodes without actions are stored with vectors of no numbers.
+    numeric = isinstance(raw["actions"], np.ndarray) and raw["actions"].size > 0
     fields: dict[str, Any] = {
         "rewards": to_tensor(raw["rewards"]).float(),
         "actions": to_tensor(raw["actions"]) if numeric else None,
