@@ -14,7 +14,7 @@ colour differs by more than 24 grey levels of 255.
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +27,7 @@ from PIL import Image
 from torch import Tensor
 
 import pureward
-from pureward.envs.sim import raster
+from pureward.envs.sim import meshes, raster
 from pureward.envs.sim.camera import Cameras
 from pureward.envs.simulated import TaskEnv
 from pureward.types import find_device
@@ -52,8 +52,10 @@ class Args:
     """States of each task and shape to compare; 0 leaves the comparison out."""
     worlds: tuple[int, ...] = (1024, 4096, 8192)
     """Batches to time; none leaves the timing out."""
-    threads: tuple[int, ...] = (128, 256)
+    threads: tuple[int, ...] = (64, 128, 256)
     """Threads per image to time on CUDA."""
+    full_meshes: bool = False
+    """Draw the meshes themselves instead of their coarse copies."""
     commit: str = ""
 
 
@@ -76,8 +78,8 @@ def play(env: TaskEnv, rounds: int) -> Iterator[int]:
             yield index
 
 
-def silhouettes(env: TaskEnv, cameras: Cameras, size: int = 64) -> Tensor:
-    """Return which pixels (worlds, cameras, size, size) are on a silhouette."""
+def silhouettes(env: TaskEnv, cameras: Cameras, size: int = 64) -> Callable[[], Tensor]:
+    """Return a function that tells which pixels (worlds, cameras, size, size) are on one."""
     model, data, names = cameras._model, cameras._data, env.task.cameras
     with wp.ScopedDevice(data.qpos.device):
         context = mjw.create_render_context(
@@ -89,12 +91,19 @@ def silhouettes(env: TaskEnv, cameras: Cameras, size: int = 64) -> Tensor:
             render_depth=False,
             render_seg=True,
         )
-        mjw.refit_bvh(model, data, context)
-        mjw.render(model, data, context)
-    geoms = wp.to_torch(context.seg_data)[..., 0].view(-1, len(names), size, size).float()
-    most = torch.nn.functional.max_pool2d(geoms, 3, 1, 1)
-    least = -torch.nn.functional.max_pool2d(-geoms, 3, 1, 1)
-    return most != least
+
+    def find() -> Tensor:
+        synchronize(env.device)  # torch and Warp use different streams here
+        with wp.ScopedDevice(data.qpos.device):
+            mjw.refit_bvh(model, data, context)
+            mjw.render(model, data, context)
+        synchronize(env.device)
+        geoms = wp.to_torch(context.seg_data)[..., 0].view(-1, len(names), size, size).float()
+        most = torch.nn.functional.max_pool2d(geoms, 3, 1, 1)
+        least = -torch.nn.functional.max_pool2d(-geoms, 3, 1, 1)
+        return most != least
+
+    return find
 
 
 def difference(task: str, shape: str | None, states: int, device: str, sheet: Path | None) -> dict:
@@ -104,13 +113,14 @@ def difference(task: str, shape: str | None, states: int, device: str, sheet: Pa
     names = env.task.cameras
     reference = Cameras(env.engine, names)
     other = Cameras(env.engine, names, _rasterize=True)
+    find_edges = silhouettes(env, reference)
     total = edges = differing = inside = 0
     summed, worst = 0.0, []
     for _ in play(env, rounds):
         shape5 = (env.worlds, len(names), 3, 64, 64)
         one, two = reference.render().view(shape5), other.render().view(shape5)
         apart = (one.int() - two.int()).abs()
-        edge = silhouettes(env, reference)
+        edge = find_edges()
         far = apart.amax(dim=2) > LEVELS
         total += far.numel()
         edges += int(edge.sum())
@@ -147,10 +157,10 @@ def write_sheet(worst: list[tuple[float, Tensor, Tensor]], path: Path) -> None:
     Image.fromarray(sheet).resize((sheet.shape[1] * 2, sheet.shape[0] * 2), 0).save(path)
 
 
-def speed(task: str, worlds: int, device: str, renderer: str, threads: int) -> dict:
+def speed(env: TaskEnv, renderer: str, threads: int) -> dict:
     """Control steps a second with random actions, and the milliseconds of drawing alone."""
-    env = make(task, None, worlds, device)
     toy = env.device.type == "cpu"
+    env.cameras = None
     synchronize(env.device)
     began, memory = time.perf_counter(), _used(env.device)
     raster._THREADS = threads
@@ -159,28 +169,28 @@ def speed(task: str, worlds: int, device: str, renderer: str, threads: int) -> d
         env.cameras.render()
     synchronize(env.device)
     ready, memory = time.perf_counter() - began, _used(env.device) - memory
-    action = torch.empty(worlds, env.action_size, device=env.device)
+    action = torch.empty(env.worlds, env.action_size, device=env.device)
 
     def step() -> None:
         env.step(action.uniform_(-1.0, 1.0))
 
-    for _ in range(1 if toy else 20):
-        step()
     repeats = 1 if toy else 20
+    for _ in range(repeats):
+        step()
     ms = milliseconds(step, env.device, repeats, rounds=3)
     told = {
-        "task": task,
-        "worlds": worlds,
+        "task": env.task.name,
+        "worlds": env.worlds,
         "renderer": renderer,
-        "threads": threads,
         "ms_per_control_step": round(ms, 3),
-        "control_steps_per_second": round(worlds / ms * 1e3),
+        "control_steps_per_second": round(env.worlds / ms * 1e3),
     }
     if env.cameras is None:
         return told
     drawing = milliseconds(env.cameras.render, env.device, repeats, rounds=3)
-    images = worlds * len(env.task.cameras)
+    images = env.worlds * len(env.task.cameras)
     return told | {
+        "threads": threads,
         "render_ms": round(drawing, 3),
         "images_per_second": round(images / drawing * 1e3),
         "seconds_until_first_image": round(ready, 2),
@@ -201,6 +211,8 @@ def main(args: Args) -> None:
     results: dict[str, Any] = {"versions": versions() | {"commit": args.commit}}
     args.out.mkdir(parents=True, exist_ok=True)
     failed = False
+    if args.full_meshes:
+        meshes._copies = dict  # pyright: ignore[reportAttributeAccessIssue]
 
     def row(name: str, told: dict) -> None:
         results.setdefault(name, []).append(told)
@@ -209,10 +221,12 @@ def main(args: Args) -> None:
 
     for task in ("lift", "walker"):
         for worlds in args.worlds:
-            row("speed", speed(task, worlds, device, "none", args.threads[0]))
-            row("speed", speed(task, worlds, device, "ray caster", args.threads[0]))
+            env = make(task, None, worlds, device)
+            row("speed", speed(env, "none", 0))
+            row("speed", speed(env, "ray caster", 0))
             for threads in args.threads:
-                row("speed", speed(task, worlds, device, "rasterizer", threads))
+                row("speed", speed(env, "rasterizer", threads))
+            env.close()
     for task, shape in SCENES if args.states else ():
         sheet = args.out / f"{task}-{shape or 'plain'}.png"
         told = difference(task, shape, args.states, device, sheet)

@@ -304,7 +304,7 @@ const int image = index, thread = 0, threads = 1, lanes = 1;
 
 constexpr int GEOMS = PRIMITIVES + MESHES, GROUPS = (PRIMITIVES + 31) / 32, PIXELS = SIZE * SIZE;
 // 16 bytes aligned: the last pass reads four pixels at once.
-PUREWARD_SHARED alignas(16) Word pixels[PIXELS];
+alignas(16) PUREWARD_SHARED Word pixels[PIXELS];
 PUREWARD_SHARED Pose poses[GEOMS];
 PUREWARD_SHARED Box boxes[PRIMITIVES + 1];
 PUREWARD_SHARED Lamp lamps[LIGHTS + 1];

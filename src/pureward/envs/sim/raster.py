@@ -67,6 +67,7 @@ class Rasterizer:
         for name, table in tables.items():
             dtype = float if table.dtype.kind == "f" else int
             setattr(self._tables, name, wp.array(table.ravel(), dtype=dtype))
+        wp.synchronize_device()  # other streams draw
 
     def draw(self, data: mjw.Data, frames: wp.array) -> None:
         """Draw the worlds of `data` into frames (worlds · cameras · 3 · size²,), uint8."""
