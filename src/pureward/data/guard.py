@@ -89,13 +89,18 @@ def check_pixels(height: int, width: int) -> None:
 
 def check_file(file: Path, root: Path) -> None:
     """Refuse a file that is not regular, or that is outside the folder `root` after links."""
-    target = file.resolve()
-    if not target.is_relative_to(root.resolve()):
-        raise InputError(
-            f"{file} must lie in {root}, and it links to {target}; copy the file there"
-        )
+    check_inside(file, root)
     if not stat.S_ISREG(file.stat().st_mode):
         raise InputError(f"{file} must be a regular file, and it is not; {FETCH}")
+
+
+def check_inside(path: Path, root: Path) -> None:
+    """Refuse a path that is outside the folder `root` after links."""
+    target = path.resolve()
+    if not target.is_relative_to(root.resolve()):
+        raise InputError(
+            f"{path} must lie in {root}, and it links to {target}; copy the file there"
+        )
 
 
 def check_fits(needed: int) -> None:

@@ -120,6 +120,11 @@ def _link(folder):
     (folder / FRONT).symlink_to(folder.parent / "secret.mp4")
 
 
+def _linked_folder(folder):
+    (folder / "meta/episodes/chunk-000").rename(folder.parent / "elsewhere")
+    (folder / "meta/episodes/chunk-000").symlink_to(folder.parent / "elsewhere")
+
+
 def _other_rows(folder):
     shutil.rmtree(folder / "data")
     shutil.copytree(FIXTURES / "pictures/data", folder / "data")
@@ -189,6 +194,7 @@ DAMAGES = {
     "too many rows": (_bomb, "bytes cannot hold the .* values that it declares"),
     "no film": (lambda f: (f / FRONT).unlink(), "file-000.mp4: cannot be read"),
     "damaged film": (truncate(FRONT, 0.8), "file-000.mp4: .*(cut off|cannot be read)"),
+    "a link to another folder": (_linked_folder, "chunk-000 must lie in .* and it links to"),
     "a link out of the folder": (_link, "file-000.mp4 must lie in .*films, and it links to"),
 }
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pureward.data.arrays import make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
-from pureward.data.guard import FETCH, check_file, check_fits, guarding, read_json
+from pureward.data.guard import FETCH, check_file, check_fits, check_inside, guarding, read_json
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
 from pureward.data.readers.images import decode
 from pureward.data.readers.recognise import in_order
@@ -180,14 +180,18 @@ def _places(info: Info, keys: tuple[str, ...]) -> list[Place]:
         names += [f"videos/{key}/{part}" for part in ("chunk_index", "file_index")]
         names.append(f"videos/{key}/from_timestamp")
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    found = (info.root / "meta/episodes").glob("chunk-*/file-*.parquet")
-    files = sorted(found, key=lambda file: (in_order(file.parent), in_order(file)))
-    for file in files:
+    folder = info.root / "meta/episodes"
+    with guarding(folder):
+        check_inside(folder, info.root)
+        chunks = sorted(folder.glob("chunk-*"), key=in_order)
+        for chunk in chunks:
+            check_inside(chunk, info.root)
+    for file in (f for chunk in chunks for f in sorted(chunk.glob("file-*.parquet"), key=in_order)):
         with guarding(file):
             table = _table(file, info.root, names)
             for name in names:
                 columns[name] += table.column(name).to_pylist()
-    with guarding(info.root / "meta/episodes"):
+    with guarding(folder):
         order = columns["episode_index"]
         if len(order) != info.episodes or order != list(range(info.episodes)):
             raise InputError(
@@ -328,7 +332,7 @@ def _film(info: Info, video: Path, begins: float, timestamps: "NDArray") -> Imag
     with guarding(video):
         check_file(video, info.root)
         index = index_of(video)
-        times = np.array(index.times) * index.seconds
+        times = index.clock
         wanted = begins + timestamps.astype(np.float64)
         rows = np.searchsorted((times[1:] + times[:-1]) / 2, wanted)
         far = np.abs(times[rows] - wanted) > 0.5 / info.fps

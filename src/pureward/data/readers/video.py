@@ -6,12 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import av
 import av.logging
+import numpy as np
 from av.container import InputContainer
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
@@ -72,6 +73,11 @@ class Index:
     seconds: float
     shape: tuple[int, int, int]
     """Height, width and 3."""
+
+    @cached_property
+    def clock(self) -> "NDArray":
+        """Times in seconds."""
+        return np.array(self.times) * self.seconds
 
 
 def camera(file: Path) -> Images:
