@@ -30,10 +30,12 @@ from pureward.data.writing import write_episodes
 
 # In a process of its own: what it prints is a row of the table.
 MEASURE = """
-import json, resource, sys, time
+import json, sys, time
 import torch, pureward
 torch.set_num_threads(1)
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+def peak():  # getrusage would include the peak of the process that started this one
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
 began = time.perf_counter()
 dataset = pureward.read_episodes(sys.argv[1], size=None)
 opened = time.perf_counter() - began
@@ -62,6 +64,8 @@ class Args:
 
     frames: int = 100_000
     """Of each dataset."""
+    formats: tuple[str, ...] = ()
+    """Names of rows of the table; all of them if there are none."""
     length: int = 1000
     """Frames of an episode, in formats of several episodes."""
 
@@ -184,6 +188,8 @@ FORMATS: dict[str, tuple[Callable[[Path, Args], Path], str]] = {
 def main(args: Args) -> None:
     print("| format | opened, s | frames/s | peak memory, MB |\n|---|---|---|---|")
     for name, (write, code) in FORMATS.items():
+        if args.formats and name not in args.formats:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             source = write(Path(folder), args)
             command = [sys.executable, "-c", code, str(source)]
