@@ -64,7 +64,7 @@ def short_runs(monkeypatch, tmp_path):
 @pytest.fixture
 def same_registries():
     """What a page registers is unknown to other tests."""
-    registries: tuple[Any, ...] = (TASKS, ENVIRONMENTS)
+    registries: tuple[Any, ...] = (TASKS, ENVIRONMENTS, pureward.READERS)
     before = [(registry, dict(registry)) for registry in registries]
     yield
     for registry, rows in before:
