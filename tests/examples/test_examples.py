@@ -11,8 +11,8 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {
     "minigrid_ppo": "--rows nn-pugail truth --seeds 1 --steps 512 --every 256 --updates 1 "
-    "--demonstrations 5 --episodes 2",
-    "pendulum": "--seeds 1 --env-steps 208 --demonstrations 2",
+    "--demonstrations 25 --episodes 2",
+    "pendulum": "--methods gail --seeds 1 --env-steps 208 --demonstrations 2",
     "metaworld_drawer": "--methods gail --env-steps 208 --demonstrations 4",
 }
 NEEDS = {"minigrid_ppo": "minigrid", "pendulum": "pygame", "metaworld_drawer": "metaworld"}
