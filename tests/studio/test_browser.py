@@ -17,8 +17,10 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 import uvicorn  # noqa: E402
 
 from pureward.studio.app import make_app  # noqa: E402
+from pureward.studio.evidence import Runs  # noqa: E402
 from pureward.studio.server import _listen  # noqa: E402
 from pureward.studio.source import Source  # noqa: E402
+from synthetic import course, write_run  # noqa: E402
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
@@ -50,11 +52,18 @@ def data(tmp_path, frames):
 
 
 @contextmanager
-def serving(path):
+def serving(*paths, runs=()):
     """The address of a server in this process."""
     with _listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
-        app = make_app([Source(path)], token="token", host="127.0.0.1", port=port, annotator="anna")
+        app = make_app(
+            [Source(path) for path in paths],
+            Runs(list(runs)) if runs else None,
+            token="token",
+            host="127.0.0.1",
+            port=port,
+            annotator="anna",
+        )
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
@@ -156,7 +165,7 @@ def test_a_curve_is_drawn_saved_undone_and_there_after_a_reload(context, data):
         shown(page, 0)
         for _ in range(20):
             page.keyboard.press("ArrowRight")
-        assert f"reward {rewards[19]:.2f}" in page.locator("#place").text_content()
+        page.locator("#place", has_text=f"frame 20 of {STEPS}, reward {rewards[19]:.2f}").wait_for()
         page.locator("#erase").click()
         drag(page, (1, 0.5), (STEPS, 0.5))
         status(page, "Saved")
@@ -312,3 +321,28 @@ def test_a_thousand_episodes_are_a_few_rows(context, tmp_path):
         page.locator("#episodes").evaluate("list => list.scrollTop = list.scrollHeight")
         page.locator(".row", has_text="999").click()
         page.locator(".row[aria-selected=true]", has_text="999").wait_for()
+
+
+def test_a_run_in_training_is_followed_and_its_words_are_text(context, data, tmp_path):
+    path = write_run(tmp_path / "<b>run", "nn-pugail", course(10.0))
+    with serving(data, runs=[path]) as address:
+        page = opened(context, address)
+        page.locator("#view-evidence").click()
+        line = page.locator(".line")
+        line.get_by_text("<b>run, 1,000 env steps").wait_for()
+        assert page.locator("canvas[aria-label=Return]").count() == 1
+        with (path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"kind": "eval", "step": 2000, "return": 50.0}) + "\n")
+        line.get_by_text("2,000 env steps").wait_for()
+        page.locator("#search").click()
+        page.locator("#searching", has_text="needs demonstrations").wait_for()  # one sentence
+
+
+def test_spans_are_shaded_where_much_is_promised_and_d_is_low(context, data):
+    shaded = """tracks => import("/static/evidence.js").then((part) => part.suspicious(tracks))"""
+    gated = {"true r": [0, 0, 0, 1], "paid": [0, 0, 0, 0.9], "r_φ": [0.1, 0.9, 0.8, 0.9]}
+    with serving(data) as address:
+        page = opened(context, address)
+        assert page.evaluate(shaded, gated | {"D": [0.1, 0.2, 0.4, 0.9]}) == [[1, 3]]
+        imitated = {"true r": [-9, -9, 0, 0], "paid": [0.1, 1, 1, 1], "D": [0.1, 0.9, 0.9, 0.9]}
+        assert page.evaluate(shaded, imitated) == [[1, 2]]

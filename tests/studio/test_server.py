@@ -268,7 +268,7 @@ def _png() -> bytes:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "needs a dataset, got none"),
+        ([], "needs a dataset or a run, got none"),
         (["{folder}/nothing"], "is no file or folder"),
         (["{folder}/data.npy", "--port", "70000"], "port must be 0 to 65535"),
         (["{folder}/data.npy", "--port", "{port}"], "cannot listen on 127.0.0.1"),

@@ -118,14 +118,15 @@ def collect(
     Or: pureward collect reach --policy runs/reach --out data/rated --stages
 
     Args:
-        task: a name that `pureward tasks` lists.
+        task: a name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION.
         policy: the run directory whose policy acts.
         out: folder of the dataset; it must not exist.
         episodes: episodes to train on; held-out and failed ones are extra.
         stages: use policies of all stages of the run, not only the last one.
         held_out: episodes that are not trained on, for the probes.
         failures: episodes without success, for the probes; fewer are written if the run and
-            random actions do not fail often enough.
+            random actions do not fail often enough, and none if an environment of your own
+            reports no success at all.
         frames: store frames too, which takes several times the space; otherwise they are drawn
             on load.
         compact: leave out the policy's states and round the simulator's, for a smaller dataset.
@@ -237,22 +238,23 @@ def plot(
 
 
 def studio(
-    sources: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DATASET…")],
+    sources: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PATH…")],
     images: tuple[str, ...] = (),
     port: int = 8417,
     host: str = "127.0.0.1",
     browser: bool = True,
 ) -> None:
-    """Draw rewards for the episodes of datasets, on a page in your browser.
+    """Draw rewards for episodes, and look at learned ones, on a page in your browser.
 
-    For example: pureward studio data/rated
+    For example: pureward studio data/rated, or pureward studio runs/gated-*
 
     Then: pureward train reach --method nn-purl --annotations data/rated.sketches
 
-    The page saves each stroke in DATASET.sketches, beside the data. The data does not change.
+    The page saves each stroke in DATASET.sketches, beside the data. The data does not change. Of
+    runs it shows curves, verdicts, and the episodes where the reward differs most from the truth.
 
     Args:
-        sources: datasets of any format.
+        sources: datasets of any format, and run directories, also of runs that still train.
         images: names of the images to show, if a dataset has several.
         port: port of the server; 0 for any that is free.
         host: address to listen on. With another than 127.0.0.1, people on other machines can use

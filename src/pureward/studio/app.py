@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +18,9 @@ from pureward.errors import InputError
 from pureward.studio.guard import Guard, TooLongError
 from pureward.studio.source import Source
 
+if TYPE_CHECKING:
+    from pureward.studio.evidence import Runs, Search
+
 _KINDS = {
     ".html": "text/html",
     ".css": "text/css",
@@ -27,12 +30,19 @@ _KINDS = {
 
 
 def make_app(
-    sources: Sequence[Source], *, token: str, host: str, port: int, annotator: str
+    sources: Sequence[Source],
+    runs: "Runs | None" = None,
+    *,
+    token: str,
+    host: str,
+    port: int,
+    annotator: str,
 ) -> Guard:
     """Return the application.
 
     Args:
         sources: datasets, which requests name by their position.
+        runs: run directories, which requests name by their position as well.
         token: that requests must carry.
         host: that the server listens on.
         port: that it listens on.
@@ -47,7 +57,7 @@ def make_app(
 
     async def overview(request: Request) -> Response:
         found = await run_in_threadpool(lambda: [each.describe() for each in sources])
-        return JSONResponse({"annotator": annotator, "sources": found})
+        return JSONResponse({"annotator": annotator, "sources": found, "runs": runs is not None})
 
     async def episode(request: Request) -> Response:
         number = request.path_params["episode"]
@@ -60,12 +70,8 @@ def make_app(
         return Response(image, media_type="image/png")
 
     async def save(request: Request) -> Response:
-        at, where, body = request.path_params, "the request", await request.body()
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise InputError("a sketch must be JSON; reload the page") from error
-        sketch = parse_sketch(value, where)
+        at = request.path_params
+        sketch = parse_sketch(await _body(request), "the request")
         try:
             saved = await run_in_threadpool(
                 source(request).save, at["episode"], at["annotator"], sketch
@@ -74,6 +80,38 @@ def make_app(
             return JSONResponse({"stored": asdict(conflict.stored)}, 409)
         return JSONResponse({"revision": saved.revision})
 
+    def search(request: Request) -> "Search":
+        number = request.path_params["run"]
+        if runs is None or number >= len(runs.searches):
+            raise InputError(f"there is no run {number}; reload the page")
+        return runs.searches[number]
+
+    async def lines(request: Request) -> Response:
+        return JSONResponse([] if runs is None else await run_in_threadpool(runs.describe))
+
+    async def episodes(request: Request) -> Response:
+        if request.method == "POST":
+            search(request).start()
+        return JSONResponse(await run_in_threadpool(search(request).describe))
+
+    async def scored(request: Request) -> Response:
+        number = request.path_params["episode"]
+        return JSONResponse(await run_in_threadpool(search(request).episode, number))
+
+    async def scored_strip(request: Request) -> Response:
+        at = request.path_params
+        image = await run_in_threadpool(search(request).strip, at["episode"], at["strip"])
+        return Response(image, media_type="image/png")
+
+    async def mark(request: Request) -> Response:
+        value = await _body(request)
+        given = value.get("mark") if isinstance(value, dict) else None
+        if not isinstance(given, str):
+            raise InputError("a mark must be text; reload the page")
+        number = request.path_params["episode"]
+        return JSONResponse(await run_in_threadpool(search(request).mark, number, given))
+
+    run = "/api/runs/{run:int}/episodes"
     path = "/api/sources/{source:int}/episodes/{episode:int}"
     app = Starlette(
         routes=[
@@ -82,10 +120,23 @@ def make_app(
             Route(path, episode),
             Route(path + "/strips/{strip:int}", strip),
             Route(path + "/sketches/{annotator}", save, methods=["PUT"]),
+            Route("/api/lines", lines),
+            Route(run, episodes, methods=["GET", "POST"]),
+            Route(run + "/{episode:int}", scored),
+            Route(run + "/{episode:int}/strips/{strip:int}", scored_strip),
+            Route(run + "/{episode:int}/mark", mark, methods=["PUT"]),
         ],
         exception_handlers={InputError: _refuse, OSError: _refuse},
     )
     return Guard(app, token=token, host=host, port=port)
+
+
+async def _body(request: Request) -> Any:
+    body = await request.body()
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("a request must be JSON; reload the page") from error
 
 
 def _plain(sketches: dict[str, Any]) -> dict[str, Any]:

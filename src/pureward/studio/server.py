@@ -14,6 +14,7 @@ from threading import Thread
 
 import uvicorn
 
+from pureward.data.readers.recognise import is_lerobot, is_minari
 from pureward.errors import InputError
 from pureward.studio.app import make_app
 from pureward.studio.source import Source
@@ -30,29 +31,41 @@ def serve(
     """Serve the page until Ctrl-C; print its address.
 
     Args:
-        sources: datasets of any format.
+        sources: datasets of any format, and run directories.
         images: names of the images to show, if a dataset has several.
         host: address to listen on; other machines can connect only if it is not 127.0.0.1.
         port: to listen on; 0 for any that is free.
         browser: open the address in a browser, if there is a display.
     """
     if not sources:
-        raise InputError("the studio needs a dataset, got none; name its folder")
-    opened = [Source(path, images) for path in sources]
+        raise InputError("the studio needs a dataset or a run, got none; name its folder")
+    folders = [path for path in sources if (path / "config.json").is_file() and not is_data(path)]
+    opened = [Source(path, images) for path in sources if path not in folders]
+    runs = None
+    if folders:
+        from pureward.studio.evidence import Runs  # takes seconds to import
+
+        runs = Runs(folders)
     with _listen(host, port) as listening:
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(24)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{port}/?token={token}"
-        app = make_app(opened, token=token, host=host, port=port, annotator=_user())
+        app = make_app(opened, runs, token=token, host=host, port=port, annotator=_user())
         # The simulator takes seconds to start: meanwhile the person opens the page.
-        Thread(target=_prepare, args=(opened[0],), daemon=True).start()
+        for source in opened[:1]:
+            Thread(target=_prepare, args=(source,), daemon=True).start()
         print(f"Open {address}\nStop with Ctrl-C.", flush=True)
         if browser and {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
             webbrowser.open(address)
         # Its log would show the token.
         config = uvicorn.Config(app, access_log=False, log_level="error", server_header=False)
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def is_data(path: Path) -> bool:
+    """Whether a folder is a dataset, which may have a file config.json as runs have."""
+    return is_minari(path) or is_lerobot(path)
 
 
 def _prepare(source: Source) -> None:

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A dataset that the page shows: its episodes, and their frames as images without loss."""
 
-import io
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
-
-from PIL import Image
 
 from pureward.data.dataset import read_episodes
 from pureward.data.episodes import Episode
@@ -23,13 +20,12 @@ from pureward.data.sketches import (
     sketched_episodes,
 )
 from pureward.errors import InputError
+from pureward.studio.strips import frames_per_strip, to_png
 
 if TYPE_CHECKING:
     from pureward.data.draw import Painter
 
-_STRIP_PIXELS = 1 << 17  # of the frames of one image: 32 frames of 64×64
-_MOST_FRAMES = 64  # of one image
-_DRAWN = 4  # frames of one image, if they must be drawn first: that takes long
+_DRAWN = 4  # frames of one strip, if they must be drawn first: that takes long
 _OPEN = 2  # episodes in memory
 _KEPT = 512  # drawn strips in memory
 
@@ -48,8 +44,8 @@ class Opened:
     @property
     def per_strip(self) -> int:
         """Frames of one strip."""
-        fit = _STRIP_PIXELS // (self.height * self.width * self.cameras)
-        return max(1, min(_DRAWN if self.episode.frames is None else _MOST_FRAMES, fit))
+        fit = frames_per_strip((3 * self.cameras, self.height, self.width))
+        return min(_DRAWN, fit) if self.episode.frames is None else fit
 
 
 class Source:
@@ -131,17 +127,13 @@ class Source:
                     "ask for one of these"
                 )
             frames = self._frames(opened.episode, range(start, stop))
-        # (frames, 3·cameras, h, w) → (frames·h, cameras·w, 3)
-        views = frames.reshape(-1, opened.cameras, 3, opened.height, opened.width)
-        image = views.permute(0, 3, 1, 4, 2).reshape(-1, opened.cameras * opened.width, 3)
-        written = io.BytesIO()
-        Image.fromarray(image.numpy()).save(written, "PNG", compress_level=1)
+        image = to_png(frames)
         if opened.episode.frames is None:
             with self._lock:
-                self._drawn[number, index] = written.getvalue()
+                self._drawn[number, index] = image
                 while len(self._drawn) > _KEPT:
                     self._drawn.popitem(last=False)
-        return written.getvalue()
+        return image
 
     def save(self, number: int, annotator: str, sketch: Sketch) -> Sketch:
         """Store a person's sketch beside the data.

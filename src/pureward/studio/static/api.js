@@ -30,3 +30,5 @@ export const getImage = async (path) =>
 
 export const putJson = async (path, value) =>
   (await asked(path, { method: "PUT", body: JSON.stringify(value) })).json();
+
+export const postJson = async (path) => (await asked(path, { method: "POST" })).json();

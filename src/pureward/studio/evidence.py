@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that the page shows: their curves, verdicts, and episodes where reward and truth differ."""
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+import numpy as np
+
+from pureward.data.dataset import read_dataset
+from pureward.data.episodes import FAILURE, TRAIN
+from pureward.data.writing import write_episodes
+from pureward.diagnostics.evidence import ScoredEpisode, by_difference, score_episode
+from pureward.diagnostics.history import History, has_eta, read_history, trained_for, true_eta
+from pureward.diagnostics.lines import Line, lines, mean_band
+from pureward.diagnostics.probe import SOURCES
+from pureward.errors import InputError, SimulationError, lacks_memory
+from pureward.files import delete_whole, whole_folder
+from pureward.rewards.methods import METHODS
+from pureward.rewards.saved import load_reward
+from pureward.runs.collect import rollout
+from pureward.runs.directory import RunDirectory
+from pureward.runs.policy import load_policy
+from pureward.studio.strips import frames_per_strip, to_png
+
+_EPISODES = 8  # greedy episodes of a search
+_POINTS = 400  # of a curve on the screen
+#: Mark → the dataset of episodes that have it, in the run's directory, and their split.
+MARKS = {"failure": ("failures", FAILURE), "success": ("successes", TRAIN)}
+# Title → label, kind and name of each metric.
+_CHARTS = {
+    "Return": [("true", "eval", "return"), ("learned", "eval", "learned_return")],
+    "Class prior η": [("used", "train", "prior"), ("estimated", "train", "prior/value")],
+    "P(success)": [(label, "probe", f"success/{name}") for name, label in SOURCES.items()],
+    "Mean D of trained frames": [
+        ("as trained", "probe", "mean/as_trained"),
+        ("as scored", "probe", "mean/train"),
+    ],
+    "Mean r_φ of trained frames": [
+        ("as trained", "probe", "predicted/as_trained"),
+        ("as scored", "probe", "predicted/train"),
+    ],
+}
+
+
+class Runs:
+    """Run directories, finished or in training."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        """Read each run once, so that a bad one is refused at the start."""
+        self._known: dict[Path, tuple[Any, History]] = {}
+        self.searches = [Search(path) for path in paths]
+        self._paths = paths
+        self.histories()
+
+    def histories(self) -> list[History]:
+        """Return the runs as they are now; those that did not change are not read again."""
+        for path in self._paths:
+            metrics = RunDirectory(path).metrics
+            seen = metrics.stat() if metrics.is_file() else None
+            stamp = None if seen is None else (seen.st_size, seen.st_mtime_ns)
+            if path not in self._known or self._known[path][0] != stamp:
+                self._known[path] = (stamp, read_history(path))
+        return [self._known[path][1] for path in self._paths]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return each line of runs that differ only in their seed: curves and verdicts."""
+        histories = self.histories()
+        numbers = {str(history.path): number for number, history in enumerate(histories)}
+        return [
+            {
+                "label": f"{line.task}, {line.label}",
+                "charts": _charts(line),
+                "runs": [_run(run, numbers[str(run.path)]) for run in line.runs],
+            }
+            for line in lines(histories)
+        ]
+
+
+class Search:
+    """Greedy episodes of a run's policy, scored by its reward, and people's marks on them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = Lock()
+        self._state, self._error = "none", ""
+        self._scored: list[ScoredEpisode] = []
+        self._before: dict[str, list] = {}
+        self._marks: dict[int, str] = {}
+
+    def start(self) -> None:
+        """Begin to act and score, in a thread; a search that is under way goes on."""
+        with self._lock:
+            if self._state == "working":
+                return
+            self._state, self._error = "working", ""
+        Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            scored = self._search()
+        except (InputError, SimulationError, OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not lacks_memory(error):
+                self._state, self._error = "failed", f"{type(error).__name__}: {error}"
+                raise
+            self._state, self._error = "failed", str(error)
+            return
+        with self._lock:
+            self._scored, self._marks, self._before = scored, {}, {}
+            self._state = "done"
+
+    def _search(self) -> list[ScoredEpisode]:
+        history = read_history(self.path)
+        if METHODS[history.method].reward == "truth":
+            raise InputError(
+                f"{self.path} learned from the task's own reward, so there is nothing to compare; "
+                "choose a run on a learned reward"
+            )
+        policy, reward = load_policy(self.path, device="cpu"), load_reward(self.path, device="cpu")
+        stack = policy.config.replay.frame_stack
+        with policy.config.make_env(_EPISODES, "cpu", seed=0, cameras=True) as env:
+            return [score_episode(each, reward, stack) for each in rollout(env, policy.act)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the state of the search, and the episodes, those first that differ most."""
+        with self._lock:
+            order = by_difference(self._scored) if self._scored else []
+            rows = [
+                {"number": n, "mark": self._marks.get(n, ""), **self._scored[n].returns()}
+                for n in order
+            ]
+            return {"state": self._state, "error": self._error, "episodes": rows}
+
+    def episode(self, number: int) -> dict[str, Any]:
+        """Return the tracks of an episode, each (T,), and the sizes of its frames."""
+        scored, frames = self._get(number)
+        channels, height, width = frames.shape[1:]
+        tracks = {"true r": scored.episode.rewards, "paid": scored.learned}
+        tracks |= {} if scored.predicted is None else {"r_φ": scored.predicted}
+        tracks |= {} if scored.success is None else {"D": scored.success}
+        return {
+            "steps": len(scored.episode),
+            "count": len(frames),
+            "height": height,
+            "width": width,
+            "cameras": channels // 3,
+            "per_strip": frames_per_strip((channels, height, width)),
+            "tracks": {name: values.tolist() for name, values in tracks.items()},
+        }
+
+    def strip(self, number: int, index: int) -> bytes:
+        """Return the frames of a strip as a PNG."""
+        frames = self._get(number)[1]
+        size = frames_per_strip(tuple(frames.shape[1:]))
+        if not 0 <= index * size < len(frames):
+            raise InputError(f"strips are 0 to {(len(frames) - 1) // size}, got {index}; reload")
+        return to_png(frames[index * size : (index + 1) * size])
+
+    def mark(self, number: int, mark: str) -> dict[str, str]:
+        """Mark an episode "success", "failure" or ""; return the datasets that have them.
+
+        An episode that is marked is copied to RUN/marked/failures or RUN/marked/successes.
+        """
+        if mark not in ("", *MARKS):
+            raise InputError(f"a mark must be success, failure or empty, got {mark[:40]!r}")
+        self._get(number)
+        with self._lock:
+            kinds = {kind for kind in (self._marks.pop(number, ""), mark) if kind}
+            if mark:
+                self._marks[number] = mark
+            for kind in sorted(kinds):
+                self._write(kind)
+            folders = {kind: self.path / "marked" / MARKS[kind][0] for kind in MARKS}
+            return {kind: str(path) for kind, path in folders.items() if path.exists()}
+
+    def _write(self, kind: str) -> None:
+        """Write the episodes of a mark: those of earlier searches, and this one's."""
+        name, split = MARKS[kind]
+        folder = self.path / "marked" / name
+        if (self.path / "marked").is_symlink() or folder.is_symlink():
+            raise InputError(f"{folder} must be a folder, and is a link; replace or delete it")
+        if kind not in self._before:
+            self._before[kind] = list(read_dataset(folder)) if folder.exists() else []
+        chosen = [self._scored[n].episode for n, mark in self._marks.items() if mark == kind]
+        episodes = self._before[kind] + [replace(each, split=split) for each in chosen]
+        if not episodes:
+            if folder.exists():
+                delete_whole(folder)
+            return
+        task = read_history(self.path).task
+        with whole_folder(folder, again=True) as partial:
+            write_episodes(partial, episodes, task=task, name=name)
+
+    def _get(self, number: int) -> tuple[ScoredEpisode, Any]:
+        if not 0 <= number < len(self._scored):
+            raise InputError(f"there is no episode {number}; search for episodes first")
+        scored = self._scored[number]
+        return scored, scored.episode.frames
+
+
+def _run(history: History, number: int) -> dict[str, Any]:
+    steps, seconds = trained_for(history)
+    verdict, directory = history.verdict(), RunDirectory(history.path)
+    live, state = directory.in_use(), str(directory.read_status().get("state", ""))
+    return {
+        "number": number,
+        "name": history.path.name,
+        "state": "training now" if live else state.replace("running", "killed"),
+        "steps": steps,
+        "seconds": seconds,
+        "verdict": verdict.name,
+        "sentence": verdict.sentence,
+    }
+
+
+def _charts(line: Line) -> list[dict[str, Any]]:
+    charts = []
+    for title, metrics in _CHARTS.items():
+        if title == "Class prior η" and not has_eta(line.method):
+            continue
+        series = [_curve(label, line.series(kind, name)) for label, kind, name in metrics]
+        if title == "Class prior η":
+            known = [one for run in line.runs if len(one := true_eta(run))]
+            series.append(_curve("by the simulator", known))
+        shown = [one for one in series if one is not None]
+        if shown:
+            charts.append({"title": title, "series": shown})
+    return charts
+
+
+def _curve(label: str, series: list[np.ndarray]) -> dict[str, Any] | None:
+    """The mean over runs and half of its 95% interval, with few enough points for a screen."""
+    if not series:
+        return None
+    at, mean, half = mean_band(series)
+    if not len(at):
+        return None
+    kept = thinned(mean, _POINTS)
+    rows = {"x": at[kept], "y": mean[kept]} | ({} if half is None else {"half": half[kept]})
+    return {"label": label} | {name: np.round(v, 5).tolist() for name, v in rows.items()}
+
+
+def thinned(values: np.ndarray, most: int) -> np.ndarray:
+    """Return the indices of at most so many values, with the extremes of every part kept."""
+    if len(values) <= most:
+        return np.arange(len(values))
+    parts = np.array_split(np.arange(len(values)), most // 2)
+    ends = [(part[np.argmin(values[part])], part[np.argmax(values[part])]) for part in parts]
+    return np.unique(np.array(ends).reshape(-1))

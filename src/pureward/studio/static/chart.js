@@ -1,0 +1,120 @@
+// Curves on a canvas: axes, lines, bands and a legend.
+
+const COLORS = ["accent", "bad", "good", "other", "warm"];
+const LEFT = 44;
+const RIGHT = 10;
+
+export const colorOf = (index) => COLORS[index % COLORS.length];
+
+// A canvas at the screen's resolution, with colours of the page by name.
+export function pen(canvas) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const scale = devicePixelRatio;
+  canvas.width = Math.max(1, Math.round(width * scale));
+  canvas.height = Math.max(1, Math.round(height * scale));
+  const draw = canvas.getContext("2d");
+  draw.setTransform(scale, 0, 0, scale, 0, 0);
+  draw.font = "11px system-ui, sans-serif";
+  draw.textBaseline = "middle";
+  const style = getComputedStyle(canvas);
+  return { draw, width, height, color: (name) => style.getPropertyValue(`--${name}`) };
+}
+
+const short = (value) => {
+  const size = Math.abs(value);
+  if (size >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
+  if (size >= 1e3) return `${+(value / 1e3).toPrecision(3)}k`;
+  return `${+value.toPrecision(2)}`;
+};
+
+// Lowest and highest value to show. The interval of few runs may be far larger than the curves, so
+// it makes the axis at most three times as long.
+function limits(series) {
+  const values = series.flatMap(({ y }) => y);
+  const low = Math.min(0, ...values);
+  const high = Math.max(...values, low + 1e-9);
+  const wide = series.flatMap(({ y, half }) => (half ? y.flatMap((v, i) => [v - half[i], v + half[i]]) : []));
+  const most = high - low;
+  return [Math.max(Math.min(low, ...wide), low - most), Math.min(Math.max(high, ...wide), high + most)];
+}
+
+// One panel. series: [{label, x, y, half?}]; ends: lowest and highest value; range: those of x.
+export function panel({ draw, width, color }, series, { top, bottom, ends, range }) {
+  const [low, high] = ends ?? limits(series);
+  const [first, last] = range;
+  const X = (x) => LEFT + ((width - LEFT - RIGHT) * (x - first)) / Math.max(1e-9, last - first);
+  const Y = (y) => bottom - ((bottom - top) * (y - low)) / (high - low);
+  draw.strokeStyle = color("line");
+  draw.fillStyle = color("faint");
+  draw.lineWidth = 1;
+  draw.textAlign = "right";
+  for (const value of [low, (low + high) / 2, high]) {
+    draw.beginPath();
+    draw.moveTo(LEFT, Math.round(Y(value)) + 0.5);
+    draw.lineTo(width - RIGHT, Math.round(Y(value)) + 0.5);
+    draw.stroke();
+    draw.fillText(short(value), LEFT - 6, Y(value));
+  }
+  draw.textAlign = "start";
+  draw.save();
+  draw.beginPath();
+  draw.rect(LEFT - 2, top - 2, width - LEFT - RIGHT + 4, bottom - top + 4);
+  draw.clip();
+  series.forEach(({ x, y, half, ink, dash }, index) => {
+    draw.setLineDash(dash ?? []);
+    draw.strokeStyle = draw.fillStyle = color(ink ?? colorOf(index));
+    if (half) {
+      draw.globalAlpha = 0.14;
+      draw.beginPath();
+      x.forEach((v, i) => draw.lineTo(X(v), Y(y[i] + half[i])));
+      for (let i = x.length - 1; i >= 0; i--) draw.lineTo(X(x[i]), Y(y[i] - half[i]));
+      draw.fill();
+      draw.globalAlpha = 1;
+    }
+    draw.lineWidth = 1.6;
+    draw.beginPath();
+    x.forEach((v, i) => draw.lineTo(X(v), Y(y[i])));
+    draw.stroke();
+    if (x.length === 1) draw.fillRect(X(x[0]) - 2, Y(y[0]) - 2, 4, 4);
+  });
+  draw.restore();
+  return { X, Y, first, last, left: LEFT, right: RIGHT };
+}
+
+// Labels in their colours, wrapped; returns the height that they take.
+export function legend({ draw, width, color }, labels, top) {
+  let [x, y] = [LEFT, top];
+  for (const [index, { label, ink }] of labels.entries()) {
+    const size = draw.measureText(label).width + 26;
+    if (x + size > width && x > LEFT) [x, y] = [LEFT, y + 14];
+    draw.fillStyle = color(ink ?? colorOf(index));
+    draw.fillRect(x, y - 1.5, 12, 3);
+    draw.fillStyle = color("ink");
+    draw.fillText(label, x + 16, y);
+    x += size;
+  }
+  return y - top + 14;
+}
+
+export function chart(canvas, { title, series }) {
+  const tool = pen(canvas);
+  if (!tool.width) return;
+  tool.draw.fillStyle = tool.color("ink");
+  tool.draw.font = "600 12px system-ui, sans-serif";
+  tool.draw.fillText(title, LEFT, 8);
+  tool.draw.font = "11px system-ui, sans-serif";
+  const used = legend(tool, series, 24);
+  const shares = /^(P\(|Class|Mean D)/.test(title);
+  const bottom = tool.height - 20;
+  const { X, first, last } = panel(tool, series, {
+    top: 24 + used,
+    bottom,
+    ends: shares ? [0, 1] : null,
+    range: [0, Math.max(...series.map(({ x }) => x.at(-1)))],
+  });
+  tool.draw.fillStyle = tool.color("faint");
+  tool.draw.fillText(short(first), X(first), tool.height - 8);
+  tool.draw.textAlign = "right";
+  tool.draw.fillText(`${short(last)} env steps`, X(last), tool.height - 8);
+  tool.draw.textAlign = "start";
+}

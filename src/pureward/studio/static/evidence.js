@@ -1,0 +1,286 @@
+// The view of runs: curves, verdicts, and episodes where reward and truth differ.
+import { getJson, postJson, putJson } from "./api.js";
+import { chart, legend, panel, pen } from "./chart.js";
+import { Frames } from "./frames.js";
+import { List, span } from "./list.js";
+
+const LIVE = 3000; // milliseconds between two looks at runs in training
+const BAD = ["reward hacked", "collapsed", "saturated", "starved", "view mismatch", "distracted"];
+const byId = (id) => document.getElementById(id);
+
+function element(kind, text = "", name = "") {
+  const made = document.createElement(kind);
+  made.textContent = text;
+  made.className = name;
+  return made;
+}
+
+export class Evidence {
+  constructor(tell) {
+    this.tell = tell;
+    this.run = 0;
+    this.rows = [];
+    this.frame = 1;
+    this.list = new List(byId("scored"), (row, index) => this.fillRow(row, index), (index) =>
+      this.open(index),
+    );
+    byId("run").addEventListener("change", (event) => this.choose(Number(event.target.value)));
+    byId("search").addEventListener("click", () => this.search());
+    for (const [id, mark] of [["failure", "failure"], ["success", "success"], ["none", ""]])
+      byId(`mark-${id}`).addEventListener("click", () => this.mark(mark));
+    const tracks = byId("tracks");
+    const follow = (event) => event.buttons && this.move(this.frameAt(event));
+    tracks.addEventListener("pointerdown", follow);
+    tracks.addEventListener("pointermove", follow);
+    document.addEventListener("keydown", (event) => this.key(event));
+    const redraw = () => {
+      this.drawCharts();
+      this.requestShow();
+    };
+    new ResizeObserver(redraw).observe(byId("evidence"));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  }
+
+  async start() {
+    await this.look();
+    await this.choose(0);
+    setInterval(() => {
+      if (!byId("evidence").hidden && !document.hidden) this.look().catch(() => {});
+    }, LIVE);
+  }
+
+  async look() {
+    const lines = await getJson("/api/lines");
+    const text = JSON.stringify(lines);
+    if (text === this.before) return;
+    this.before = text;
+    this.lines = lines;
+    const all = lines.flatMap((line) => line.runs).sort((a, b) => a.number - b.number);
+    if (byId("run").options.length !== all.length) {
+      const options = all.map((run) => {
+        const option = element("option", run.name);
+        option.value = run.number;
+        return option;
+      });
+      byId("run").replaceChildren(...options);
+    }
+    byId("lines").replaceChildren(...lines.map((line) => this.lineBox(line)));
+    this.drawCharts();
+  }
+
+  lineBox(line) {
+    const box = element("div", "", "line");
+    box.append(element("h3", line.label));
+    for (const run of line.runs) {
+      const row = element("p");
+      const state = run.state ? `, ${run.state}` : "";
+      row.append(`${run.name}, ${run.steps.toLocaleString("en")} env steps${state}: `);
+      const kind = BAD.includes(run.verdict) ? "bad" : run.verdict === "healthy" ? "good" : "";
+      row.append(element("b", run.verdict, kind), `: ${run.sentence}`);
+      box.append(row);
+    }
+    const charts = element("div", "", "charts");
+    for (const each of line.charts) {
+      const canvas = element("canvas");
+      canvas.chart = each;
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", each.title);
+      charts.append(canvas);
+    }
+    box.append(charts);
+    return box;
+  }
+
+  drawCharts() {
+    for (const canvas of document.querySelectorAll(".charts canvas")) chart(canvas, canvas.chart);
+  }
+
+  get path() {
+    return `/api/runs/${this.run}/episodes`;
+  }
+
+  async choose(run) {
+    this.run = run;
+    this.info = null;
+    this.rows = [];
+    byId("found").hidden = true;
+    await this.wait(await getJson(this.path));
+  }
+
+  async search() {
+    await this.wait(await postJson(this.path));
+  }
+
+  // Until the search is done; another run may be chosen meanwhile.
+  async wait(found) {
+    const run = this.run;
+    while (found.state === "working") {
+      byId("searching").textContent = "The policy acts, and its reward scores the episodes…";
+      byId("search").disabled = true;
+      await new Promise((done) => setTimeout(done, 500));
+      if (this.run !== run) return;
+      found = await getJson(this.path);
+    }
+    byId("search").disabled = false;
+    byId("searching").textContent = found.error;
+    this.rows = found.episodes;
+    byId("found").hidden = !this.rows.length;
+    if (this.rows.length) await this.open(0);
+  }
+
+  fillRow(row, index) {
+    const { number, mark, true_return, learned_return, predicted_return } = this.rows[index];
+    const promised = predicted_return ?? learned_return;
+    row.append(
+      span(`${number}`, "number"),
+      span(`promised ${promised.toFixed(1)}, true ${true_return.toFixed(1)}`, "note"),
+      span(mark),
+    );
+  }
+
+  async open(index) {
+    if (index < 0 || index >= this.rows.length) return;
+    this.index = index;
+    const path = `${this.path}/${this.rows[index].number}`;
+    const info = await getJson(path);
+    this.frames?.close();
+    this.info = info;
+    this.frames = new Frames(path, info, () => this.requestShow(), (error) => this.tell(error.message));
+    this.spans = suspicious(info.tracks);
+    this.frame = this.spans.length ? this.spans[0][0] + 1 : 1;
+    delete byId("scored-frame").dataset.frame;
+    this.show();
+  }
+
+  move(frame) {
+    this.frame = Math.min(this.info.steps, Math.max(0, frame));
+    this.requestShow();
+  }
+
+  frameAt(event) {
+    const box = byId("tracks").getBoundingClientRect();
+    const { left, right } = this.axis;
+    const share = (event.clientX - box.left - left) / (box.width - left - right);
+    return Math.round(1 + share * (this.info.steps - 1));
+  }
+
+  async mark(mark) {
+    if (!this.info) return;
+    const row = this.rows[this.index];
+    try {
+      const folders = await putJson(`${this.path}/${row.number}/mark`, { mark });
+      row.mark = mark;
+      this.showMarked(folders);
+      this.tell("");
+    } catch (error) {
+      this.tell(error.message);
+    }
+    this.show();
+  }
+
+  showMarked(folders) {
+    const uses = { failure: "--failures", success: "--demonstrations" };
+    const parts = Object.entries(folders).map(([kind, path]) => `${uses[kind]} ${path}`);
+    byId("marked").textContent = parts.length ? `To train on marked episodes: ${parts.join(" or ")}` : "";
+  }
+
+  key(event) {
+    if (byId("evidence").hidden || !this.info) return;
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const actions = {
+      ArrowLeft: () => this.move(this.frame - 1),
+      ArrowRight: () => this.move(this.frame + 1),
+      PageUp: () => this.move(this.frame - 10),
+      PageDown: () => this.move(this.frame + 10),
+      Home: () => this.move(0),
+      End: () => this.move(this.info.steps),
+      n: () => this.open(this.index + 1),
+      p: () => this.open(this.index - 1),
+      f: () => this.mark("failure"),
+      s: () => this.mark("success"),
+      u: () => this.mark(""),
+    };
+    const act = actions[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  requestShow() {
+    this.asked ??= requestAnimationFrame(() => {
+      this.asked = null;
+      this.show();
+    });
+  }
+
+  show() {
+    if (!this.info || byId("evidence").hidden) return;
+    const canvas = byId("scored-frame");
+    this.frames.draw(canvas, this.frame);
+    const { clientWidth, clientHeight } = byId("scene");
+    let scale = Math.min(clientWidth / this.frames.width, clientHeight / this.info.height);
+    if (scale > 1) scale = Math.floor(scale);
+    canvas.style.width = `${this.frames.width * scale}px`;
+    canvas.style.height = `${this.info.height * scale}px`;
+    this.drawTracks();
+    const values = Object.entries(this.info.tracks)
+      .map(([name, track]) => `${name} ${track[this.frame - 1]?.toFixed(2) ?? "–"}`)
+      .join(", ");
+    byId("instant").textContent = `frame ${this.frame} of ${this.info.steps}: ${values}`;
+    const { mark } = this.rows[this.index];
+    for (const [id, own] of [["failure", "failure"], ["success", "success"]])
+      byId(`mark-${id}`).setAttribute("aria-pressed", mark === own);
+    this.list.show(this.rows.length, this.index);
+  }
+
+  // Rewards above, D below, on one time axis.
+  drawTracks() {
+    const tool = pen(byId("tracks"));
+    if (!tool.width) return;
+    const x = Array.from({ length: this.info.steps }, (_, step) => step + 1);
+    const ink = { "true r": "ink", "r_φ": "accent", paid: "warm", D: "good" };
+    const names = ["true r", "r_φ", "paid", "D"].filter((name) => name in this.info.tracks);
+    const all = names.map((label) => {
+      const dash = label === "paid" && this.info.tracks["r_φ"] ? [5, 4] : []; // it may cover r_φ
+      return { label, x, y: this.info.tracks[label], ink: ink[label], dash };
+    });
+    const rewards = all.filter(({ label }) => label !== "D");
+    const trust = all.filter(({ label }) => label === "D");
+    const { draw, width, height, color } = tool;
+    const left = 44;
+    const X = (frame) => left + ((width - left - 10) * (frame - 1)) / Math.max(1, this.info.steps - 1);
+    draw.fillStyle = color("shade");
+    for (const [start, stop] of this.spans)
+      draw.fillRect(X(start + 0.5), 24, X(stop + 0.5) - X(start + 0.5), height - 30);
+    legend(tool, all, 12);
+    const range = [1, this.info.steps];
+    const split = trust.length ? height * 0.62 : height - 10;
+    this.axis = panel(tool, rewards, { top: 28, bottom: split, range });
+    if (trust.length) panel(tool, trust, { top: split + 16, bottom: height - 10, ends: [0, 1], range });
+    draw.strokeStyle = color("ink");
+    draw.lineWidth = 1;
+    draw.beginPath();
+    draw.moveTo(X(Math.max(1, this.frame)), 20);
+    draw.lineTo(X(Math.max(1, this.frame)), height);
+    draw.stroke();
+  }
+}
+
+// Steps where more is promised than the middle of the episode's lowest and highest, and D does not
+// trust it; without a model and D, where the true reward is below its middle. [start, stop) each.
+export function suspicious(tracks) {
+  const middle = (track) => (Math.min(...track) + Math.max(...track)) / 2;
+  const promised = tracks["r_φ"] ?? tracks.paid;
+  const truth = tracks["true r"];
+  const gated = tracks["r_φ"] && tracks.D;
+  const [high, low] = [middle(promised), middle(truth)];
+  const spans = [];
+  promised.forEach((value, step) => {
+    const doubted = gated ? tracks.D[step] < 0.5 : truth[step] < low;
+    if (value <= high || !doubted) return;
+    if (spans.length && spans.at(-1)[1] === step) spans.at(-1)[1] = step + 1;
+    else spans.push([step, step + 1]);
+  });
+  return spans;
+}

@@ -1,0 +1,142 @@
+"""Runs on the page: curves, verdicts, episodes where reward and truth differ, and marks."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("starlette", reason="needs the extra studio")
+
+import pureward
+from pureward.errors import InputError
+from pureward.files import write_json
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.network import NetworkConfig, ResidualCNN
+from pureward.rewards.saved import save_reward
+from pureward.runs.config_file import to_json
+from pureward.studio import evidence
+from pureward.studio.evidence import Runs, Search, thinned
+from synthetic import course, write_run
+from tiny import tiny
+
+
+def probed(final: float) -> list[dict]:
+    late = {"success/train": 0.9, "mean/train": 0.8, "mean/as_trained": 0.7}
+    return course(final, probe=late, train={"prior": 0.4, "prior/value": 0.3})
+
+
+def test_runs_that_differ_in_their_seed_are_one_line_with_an_interval(tmp_path):
+    paths = [write_run(tmp_path / f"s{n}", "nn-pugail", probed(10.0 + n), seed=n) for n in (0, 1)]
+    (line,) = Runs(paths).describe()
+    assert line["label"] == "reach, nn-pugail (2 seeds)"
+    assert [run["name"] for run in line["runs"]] == ["s0", "s1"]
+    charts = {chart["title"]: chart["series"] for chart in line["charts"]}
+    (true,) = charts["Return"]
+    assert true["x"] == [200, 400, 600, 800, 1000]
+    assert true["y"][-1] == 10.5
+    # Two runs: 12.706 times the standard error, 0.5.
+    assert true["half"][-1] == pytest.approx(12.706 * 0.5, abs=0.001)
+    assert {each["label"]: each["y"][0] for each in charts["Class prior η"]} == {
+        "used": 0.4,
+        "estimated": 0.3,
+    }
+    views = charts["Mean D of trained frames"]
+    assert {each["label"]: each["y"][0] for each in views} == {"as trained": 0.7, "as scored": 0.8}
+
+
+def test_a_run_in_training_is_read_again_when_it_has_new_lines(tmp_path):
+    path = write_run(tmp_path / "run", "nn-pugail", course(10.0))
+    runs = Runs([path])
+    assert runs.describe()[0]["runs"][0]["steps"] == 1000
+    assert runs.histories()[0] is runs.histories()[0]  # not read again
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "eval", "step": 2000, "return": 50.0}) + "\n")
+    (line,) = runs.describe()
+    assert line["runs"][0]["steps"] == 2000
+    assert line["charts"][0]["series"][0]["y"][-1] == 50.0
+
+
+def test_long_curves_are_thinned_and_keep_their_peaks():
+    values = np.zeros(10_000)
+    values[[1234, 8765]] = 5.0, -3.0
+    kept = thinned(values, 400)
+    assert len(kept) <= 400
+    assert {1234, 8765} <= set(kept.tolist())
+    assert thinned(np.arange(3), 400).tolist() == [0, 1, 2]
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match="config"):
+        Runs([tmp_path])
+
+
+@pytest.fixture(autouse=True)
+def _few_episodes(monkeypatch):
+    monkeypatch.setattr(evidence, "_EPISODES", 4)
+
+
+@pytest.fixture(scope="module")
+def run(short_episodes, tmp_path_factory):
+    """A run of `nn-purl` whose reward is random."""
+    path = tmp_path_factory.mktemp("run")
+    pureward.train(tiny(path, env_steps=40, warmup_steps=20))
+    network = NetworkConfig(frame_channels=3, stage_channels=(4, 4), stage_blocks=0)
+    torch.manual_seed(0)
+    spec = RewardSpec(reward="gated", network=network, members=1, ceiling=1.0)
+    reward = LearnedReward(spec, discriminator=ResidualCNN(network), members=[ResidualCNN(network)])
+    save_reward(reward, path / "reward")
+    made = tiny(path, method="nn-purl", reward=RewardConfig(ceiling=1.0), annotations="somewhere")
+    write_json(path / "config.json", to_json(made))
+    return path
+
+
+def searched(run) -> Search:
+    search = Search(run)
+    search._work()  # in this thread
+    assert search.describe()["error"] == ""
+    return search
+
+
+def test_episodes_are_scored_sorted_and_shown(run):
+    search = searched(run)
+    rows = search.describe()["episodes"]
+    assert len(rows) == 4
+    gaps = [abs(row["predicted_return"] - row["true_return"]) for row in rows]
+    assert gaps == sorted(gaps, reverse=True)
+    first = search.episode(rows[0]["number"])
+    assert (first["steps"], first["count"]) == (20, 21)
+    assert set(first["tracks"]) == {"true r", "paid", "r_φ", "D"}
+    assert sum(first["tracks"]["true r"]) == pytest.approx(rows[0]["true_return"], abs=1e-3)
+    assert search.strip(0, 0)[:4] == b"\x89PNG"
+    with pytest.raises(InputError, match="no episode 4"):
+        search.episode(4)
+
+
+@pytest.mark.slow
+def test_marks_become_datasets_and_can_be_taken_back(run):
+    search = searched(run)
+    failures = run / "marked/failures"
+    assert search.mark(2, "failure") == {"failure": str(failures)}
+    search.mark(3, "failure")
+    (two, three) = pureward.read_episodes(failures, size=None)
+    assert (two.split, len(two), two.frames.shape[0]) == ("failure", 20, 21)
+    assert torch.equal(three.frames[:], search._scored[3].episode.frames)
+    assert set(search.mark(3, "success")) == {"failure", "success"}
+    assert len(pureward.read_episodes(failures)) == 1
+    again = searched(run)  # another search keeps the marks of the first
+    again.mark(0, "failure")
+    assert len(pureward.read_episodes(failures)) == 2
+    again.mark(0, "")
+    assert len(pureward.read_episodes(failures)) == 1
+    with pytest.raises(InputError, match="a mark must be"):
+        search.mark(0, "../x")
+
+
+def test_a_run_on_the_true_reward_has_nothing_to_compare(tmp_path):
+    search = Search(write_run(tmp_path / "run", "truth", course(10.0)))
+    search._work()
+    found = search.describe()
+    assert found["state"] == "failed"
+    assert "nothing to compare" in found["error"]
