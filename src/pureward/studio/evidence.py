@@ -50,6 +50,8 @@ class Runs:
     def __init__(self, paths: list[Path]) -> None:
         """Read each run once, so that a bad one is refused at the start."""
         self._known: dict[Path, tuple[Any, History]] = {}
+        self._seen: list[History] = []
+        self._lines: list[tuple[Line, list[dict[str, Any]]]] = []
         self.searches = [Search(path) for path in paths]
         self._paths = paths
         self.histories()
@@ -68,13 +70,16 @@ class Runs:
         """Return each line of runs that differ only in their seed: curves and verdicts."""
         histories = self.histories()
         numbers = {str(history.path): number for number, history in enumerate(histories)}
+        if [id(one) for one in histories] != [id(one) for one in self._seen]:
+            self._lines = [(line, _charts(line)) for line in lines(histories)]
+            self._seen = histories
         return [
             {
                 "label": f"{line.task}, {line.label}",
-                "charts": _charts(line),
+                "charts": charts,
                 "runs": [_run(run, numbers[str(run.path)]) for run in line.runs],
             }
-            for line in lines(histories)
+            for line, charts in self._lines
         ]
 
 
