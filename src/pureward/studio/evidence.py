@@ -15,7 +15,7 @@ from pureward.diagnostics.evidence import ScoredEpisode, by_difference, score_ep
 from pureward.diagnostics.history import History, has_eta, read_history, trained_for, true_eta
 from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
-from pureward.errors import InputError, SimulationError, lacks_memory
+from pureward.errors import InputError, SimulationError, in_brief
 from pureward.files import delete_whole, whole_folder
 from pureward.rewards.methods import METHODS
 from pureward.rewards.saved import load_reward
@@ -105,11 +105,10 @@ class Search:
     def _work(self) -> None:
         try:
             scored = self._search()
-        except (InputError, SimulationError, OSError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not lacks_memory(error):
-                self._state, self._error = "failed", f"{type(error).__name__}: {error}"
-                raise
-            self._state, self._error = "failed", str(error)
+        except Exception as error:  # else the page would wait forever
+            known = isinstance(error, InputError | SimulationError | OSError)
+            text = str(error) if known else f"{type(error).__name__}: {in_brief(error)}"
+            self._state, self._error = "failed", text
             return
         with self._lock:
             self._scored, self._marks, self._before = scored, {}, {}
