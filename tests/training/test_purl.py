@@ -321,7 +321,7 @@ def test_jpeg_frames_give_a_warning(data, tmp_path, monkeypatch, capsys):
     lossy = lambda *args, **options: replace(honest(*args, **options), lossy=True)  # noqa: E731
     monkeypatch.setattr(supervision, "read_dataset", lossy)
     pureward.train(learned(tmp_path / "run", "nn-pugail", data, env_steps=48))
-    assert f"warning: frames of {data} are JPEG" in capsys.readouterr().out
+    assert f"warning: frames of {data} were compressed with loss" in capsys.readouterr().out
 
 
 def test_failures_for_probes_are_not_trained_on(data, tmp_path, monkeypatch):
