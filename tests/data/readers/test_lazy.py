@@ -30,8 +30,8 @@ print(total, peak() - before)
 
 
 def test_a_file_larger_than_the_memory_in_use_is_read_in_clips(tmp_path):
-    """20,000 frames of 64 × 64 are 246 MB; the file is sparse."""
-    shape = (20_000, 64, 64, 3)
+    """30,000 frames of 64 × 64 are 369 MB; the file is sparse."""
+    shape = (30_000, 64, 64, 3)
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.uint8, shape)
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, str(tmp_path / "x.npy")],
@@ -40,8 +40,8 @@ def test_a_file_larger_than_the_memory_in_use_is_read_in_clips(tmp_path):
         timeout=300,
     )
     total, kilobytes = map(int, done.stdout.split())
-    assert total == 20_000
-    assert kilobytes < 120_000, done.stderr
+    assert total == 30_000
+    assert kilobytes < 250_000, done.stderr
 
 
 def _lerobot(folder, episodes, steps):
