@@ -93,7 +93,8 @@ class Source:
 
     def episode(self, number: int) -> dict[str, Any]:
         """Return what the page needs to show an episode, with the sketches of all people."""
-        opened, episode = self._open(number), self._dataset_episode(number)
+        opened = self._open(number)
+        episode = opened.episode
         names = annotators(self._sidecar)
         found = {name: load_sketch(self._sidecar, name, number) for name in names}
         kept = {name: sketch for name, sketch in found.items() if sketch is not None}
@@ -152,15 +153,12 @@ class Source:
             ) from error
 
     def _check_length(self, sketch: Sketch, number: int, where: str) -> None:
-        steps = len(self._dataset_episode(number))
+        steps = len(self._open(number).episode)
         if len(sketch.rewards) != steps:
             raise InputError(
                 f"{where}: episode {number} has {steps} steps, got a sketch of "
                 f"{len(sketch.rewards)}; the data was changed, draw it again"
             )
-
-    def _dataset_episode(self, number: int) -> Episode:
-        return self._open(number).episode
 
     def _open(self, number: int) -> Opened:
         with self._lock:
