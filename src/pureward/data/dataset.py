@@ -79,6 +79,11 @@ class Options:
         """Return the splits of `count` episodes without any."""
         return split_by_share(count, self.held_out)
 
+    def fill(self, found: Sequence[str]) -> list[str]:
+        """Return the splits of episodes; those without one, "", get one by share."""
+        shares = self.splits(len(found))
+        return [split or share for split, share in zip(found, shares, strict=True)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:

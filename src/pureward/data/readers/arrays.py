@@ -53,8 +53,7 @@ def read(path: Path, options: Options) -> Dataset:
         for (file, split), (count, several) in zip(files, counts, strict=True)
         for number in range(count)
     ]
-    shares = options.splits(len(places))
-    splits = [split or share for (_, _, split), share in zip(places, shares, strict=True)]
+    splits = options.fill([split for _, _, split in places])
 
     def episode(index: int) -> Episode:
         file, number, _ = places[index]

@@ -26,8 +26,7 @@ def read(path: Path, options: Options) -> Dataset:
     if options.images is not None:
         raise InputError(f"{path}: folders of images have no names of images; leave out images")
     folders = list_episodes(path, is_image_folder)
-    shares = options.splits(len(folders))
-    splits = [split or share for (_, split), share in zip(folders, shares, strict=True)]
+    splits = options.fill([split for _, split in folders])
 
     def episode(index: int) -> Episode:
         folder = folders[index][0]

@@ -43,8 +43,7 @@ def read(path: Path, options: Options) -> Dataset:
     if options.images is not None:
         raise InputError(f"{path}: videos have no names of images; leave out images")
     files = list_episodes(path, is_video)
-    shares = options.splits(len(files))
-    splits = [split or share for (_, split), share in zip(files, shares, strict=True)]
+    splits = options.fill([split for _, split in files])
 
     def episode(index: int) -> Episode:
         file = files[index][0]
