@@ -54,6 +54,7 @@ SLOW = {"reward.learning_rate": 1e-5}
 FRESHER = {"reward.refreshed": 8192}
 # An estimated η is at most Table 2's.
 CAPPED = {"walker": {"prior": "bbe:0.002:0.25"}, "lift": {"prior": "bbe:0.002:0.5"}}
+TENTH = {"prior": "bbe:0.002:0.1"}
 # −log(1 − D) is at most 3, so D counts up to 0.95 instead of 0.63.
 CEILING = {"reward.ceiling": 3.0, "agent.value_high": 300.0}
 HIGHER = {
@@ -109,7 +110,19 @@ def capped(task: str) -> dict[str, Row]:
         "nn-pugail",
         capped=base,
         capped_fresher=base | FRESHER,
+        tenth_fresher=base | TENTH | FRESHER,
         capped_fresher_ceiling=base | FRESHER | HIGHER[task],
+    )
+
+
+def gated(method: str) -> dict[str, Row]:
+    """Rows of a gated reward with fresh rewards and another η."""
+    base = MEMORY | FRESHER
+    return both(
+        method,
+        quarter_fresher=base | {"prior": "0.25"},
+        estimated_fresher=base | LOW | EVEN,
+        half_estimated_fresher=base | {"prior": "bbe:0.002:0.5"} | EVEN,
     )
 
 
@@ -134,6 +147,8 @@ ROWS: dict[str, dict[str, Row]] = {
     | capped(task)
     | changed("gail", MEMORY, task)
     | changed("nn-purl", MEMORY, task)
+    | gated("nn-purl")
+    | both("pnrl", fresher=MEMORY | FRESHER)
     for task in ("walker", "lift")
 } | {"reach": IMITATION | SUPERVISED}
 
