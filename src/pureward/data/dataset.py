@@ -43,6 +43,8 @@ class Dataset(Sequence[Episode]):
     can recognise the artefacts."""
     states_ends: bool = True
     """Whether `Episode.terminated` is known; arrays, images and videos do not state it."""
+    fps: float | None = None
+    """Frames per second, None if the dataset does not state them; for videos, the first one's."""
     episodes: Sequence[Episode]
 
     def __len__(self) -> int:

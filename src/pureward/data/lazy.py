@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames and episodes on disk that are read when they are indexed."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from pureward.data.episodes import Episode
 
-_BATCH_BYTES = 1 << 23  # of images that are converted at once
+#: Bytes of images that are read and converted at once.
+BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,34 @@ class Images:
     shape: tuple[int, ...]
     """Of one image as stored: (height, width), or with channels last or first."""
     read: "Callable[[Sequence[int]], Iterator[NDArray]]"
-    """Called with increasing rows; yields one image at a time."""
+    """Called with increasing rows; yields their images in order, in blocks (count, *shape) of about
+    `BLOCK_BYTES`."""
+
+
+def per_block(shape: tuple[int, ...], itemsize: int = 1) -> int:
+    """Return how many images of a shape a block has."""
+    return max(1, BLOCK_BYTES // max(1, math.prod(shape) * itemsize))
+
+
+def in_blocks(images: "Iterable[NDArray]", shape: tuple[int, ...]) -> "Iterator[NDArray]":
+    """Group uint8 images of a shape to blocks; refuse one of another shape."""
+    kept: list[NDArray] = []
+    for image in images:
+        check_same_shape(image.shape, shape)
+        kept.append(image)
+        if len(kept) == per_block(shape):
+            yield np.stack(kept)
+            kept = []
+    if kept:
+        yield np.stack(kept)
+
+
+def check_same_shape(shape: tuple[int, ...], first: tuple[int, ...]) -> None:
+    """Refuse an image of another shape than the first one of its episode."""
+    if shape != first:
+        raise InputError(
+            f"images must all be {first} as the first one, got {shape}; repair or drop that episode"
+        )
 
 
 class LazyFrames:
@@ -99,13 +128,13 @@ class LazyFrames:
         """Yield all frames in order, at most `size` at a time, in one pass over the file."""
         if size < 1:
             raise InputError(f"a clip must have at least one frame, got {size}; try 256")
-        rest = torch.empty(0, *self.shape[1:], dtype=torch.uint8)
+        rest: Tensor | None = None
         for part in self._parts(range(len(self))):
-            joined = torch.cat([rest, part])
+            joined = part if rest is None else torch.cat([rest, part])
             whole = len(joined) // size * size
             yield from joined[:whole].split(size) if whole else ()
-            rest = joined[whole:]
-        if len(rest):
+            rest = joined[whole:] if whole < len(joined) else None
+        if rest is not None:
             yield rest
 
     def _parts(self, rows: Sequence[int]) -> Iterator[Tensor]:
@@ -119,10 +148,8 @@ class LazyFrames:
             wanted.append(last)
             again = False
         with guarding(self._where):
-            streams = [self._converted(camera, wanted) for camera in self._cameras]
             done, frames = 0, None
-            for parts in zip(*streams, strict=True):
-                frames = torch.cat(list(parts), dim=1)
+            for frames in _side_by_side([self._converted(one, wanted) for one in self._cameras]):
                 done += len(frames)
                 yield frames
             if done != len(wanted):
@@ -132,20 +159,27 @@ class LazyFrames:
                 yield frames[-1:]
 
     def _converted(self, camera: Images, rows: Sequence[int]) -> Iterator[Tensor]:
-        """Yield a camera's images of some rows as frames; all cameras in equal batches."""
-        largest = max(int(np.prod(one.shape, dtype=object)) for one in self._cameras)
-        count = max(1, _BATCH_BYTES // max(1, largest))
-        images = camera.read(rows)
-        while batch := list(islice(images, count)):
-            for image in batch:
-                if image.shape != camera.shape:
-                    raise InputError(
-                        f"images must all be {camera.shape} as the first one, got {image.shape}; "
-                        "repair or drop that episode"
-                    )
-            yield to_frames(np.stack(batch), "cpu", self._size)
+        """Yield a camera's images of some rows as frames."""
+        for block in camera.read(rows):
+            check_same_shape(block.shape[1:], camera.shape)
+            yield to_frames(block, "cpu", self._size)
 
 
+def _side_by_side(cameras: Sequence[Iterator[Tensor]]) -> Iterator[Tensor]:
+    """Join the frames of cameras as channels; their blocks may differ in length."""
+    if len(cameras) == 1:
+        yield from cameras[0]
+        return
+    held: list[Tensor | None] = [next(camera, None) for camera in cameras]
+    while all(block is not None for block in held):
+        blocks = [block for block in held if block is not None]
+        count = min(map(len, blocks))
+        yield torch.cat([block[:count] for block in blocks], dim=1)
+        for place, block in enumerate(blocks):
+            held[place] = block[count:] if len(block) > count else next(cameras[place], None)
+
+
+@lru_cache(maxsize=64)
 def _frame_shape(shape: tuple[int, ...], size: tuple[int, int] | None) -> tuple[int, int, int]:
     """Channels, height and width of the frame of an image."""
     pixels = sorted(shape)[-2:]

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import pureward
+from pureward.data import lazy
 from pureward.data.episodes import Episode
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
 from pureward.data.readers import arrays, lerobot
@@ -85,18 +86,20 @@ def test_ten_thousand_episodes_are_opened_without_reading_their_rows(tmp_path, m
 def test_only_the_rows_that_are_asked_for_are_read(tmp_path, monkeypatch):
     images = np.arange(50, dtype=np.uint8)[:, None, None, None].repeat(8, 1).repeat(8, 2)
     np.save(tmp_path / "x.npy", images.repeat(3, 3))
-    monkeypatch.setattr(arrays, "_BATCH_BYTES", 8 * 8 * 3)
+    monkeypatch.setattr(lazy, "BLOCK_BYTES", 8 * 8 * 3)
     (episode,) = pureward.read_episodes(tmp_path / "x.npy", size=None)
     read = []
-    honest = np.frombuffer
-    monkeypatch.setattr(np, "frombuffer", lambda *a, **k: read.append(1) or honest(*a, **k))
+    honest = arrays._filled
+    monkeypatch.setattr(arrays, "_filled", lambda *a: read.append(1) or honest(*a))
     assert episode.frames[20:23][:, 0, 0, 0].tolist() == [20, 21, 22]
     assert len(read) == 3
 
 
 def _frames(count=3, **options):
     camera = Images(
-        count=count, shape=(8, 8, 3), read=lambda rows: (np.full((8, 8, 3), r, "u1") for r in rows)
+        count=count,
+        shape=(8, 8, 3),
+        read=lambda rows: (np.full((1, 8, 8, 3), row, "u1") for row in rows),
     )
     return LazyFrames([camera], where="here", **options)
 

@@ -4,6 +4,7 @@
 import math
 import os
 import zipfile
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pureward.data.arrays import COLUMNS, make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarded, guarding
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, per_block
 from pureward.data.readers.recognise import is_array, list_episodes
 from pureward.errors import InputError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EXPANSION = 1100  # deflate, the filter of .npz, reaches 1,032 at most
-_BATCH_BYTES = 1 << 22  # of rows that are read at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +34,15 @@ class Column:
     shape: tuple[int, ...]
     dtype: np.dtype
     rows: "Callable[[int, int], Iterator[NDArray]]"
-    """Yields the rows from a start to a stop, one at a time."""
+    """Yields the rows from a start to a stop, in blocks."""
 
     def all(self) -> "NDArray":
         """Read all of it; refuse if it does not fit into memory."""
         check_fits(math.prod(self.shape) * self.dtype.itemsize)
         if not self.shape:
             raise InputError("a column must have a row per step, got a single number; drop it")
-        return np.array(list(self.rows(0, self.shape[0])), self.dtype).reshape(self.shape)
+        blocks = list(self.rows(0, self.shape[0]))
+        return np.concatenate(blocks) if blocks else np.empty(self.shape, self.dtype)
 
 
 def read(path: Path, options: Options) -> Dataset:
@@ -109,16 +110,22 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
 def _camera(column: Column, number: int | None) -> Images:
     """The images of an episode, which may be one of several in the column."""
     shape = column.shape if number is None else column.shape[1:]
+    at_once = per_block(shape[1:], column.dtype.itemsize)
 
     def read(rows: Sequence[int]) -> "Iterator[NDArray]":
         if number is not None:
             (whole,) = column.rows(number, number + 1)
-            yield from (whole[row] for row in rows)
+            for start in range(0, len(rows), at_once):
+                yield whole[0, rows[start : start + at_once]]
             return
-        wanted = set(rows)
-        for row, image in enumerate(column.rows(rows[0], rows[-1] + 1), start=rows[0]):
-            if row in wanted:
-                yield image
+        first = rows[0]
+        for block in column.rows(first, rows[-1] + 1):
+            start, stop = (bisect_left(rows, row) for row in (first, first + len(block)))
+            if stop - start == len(block):
+                yield block
+            elif stop > start:
+                yield block[[row - first for row in rows[start:stop]]]
+            first += len(block)
 
     if number is not None:
         check_fits(math.prod(shape) * column.dtype.itemsize)
@@ -176,17 +183,22 @@ def _column(stream: IO[bytes], stored: int, opened: Callable[[str], IO[bytes]]) 
             f"{FETCH}"
         )
     row = dtype.itemsize * math.prod(shape[1:])
-    at_once = max(1, _BATCH_BYTES // max(1, row))
+    at_once = per_block(shape[1:], dtype.itemsize)
 
     def rows(first: int, stop: int) -> "Iterator[NDArray]":
         with opened("rb") as again:
             again.seek(start + first * row)
             while first < stop:
                 count = min(at_once, stop - first)
-                data = again.read(count * row)
-                if len(data) != count * row:
-                    raise InputError(f"it ends before row {first + count}; {FETCH}")
-                yield from np.frombuffer(data, dtype).reshape(count, *shape[1:])
+                yield _filled(again, np.empty((count, *shape[1:]), dtype), first)
                 first += count
 
     return Column(shape=shape, dtype=dtype, rows=rows)
+
+
+def _filled(stream: IO[bytes], block: "NDArray", first: int) -> "NDArray":
+    """Read a block of rows that begins with row `first`."""
+    room = block.reshape(-1).view(np.uint8)
+    if stream.readinto(room) != room.nbytes:  # type: ignore[attr-defined]
+        raise InputError(f"it ends before row {first + len(block)}; {FETCH}")
+    return block

@@ -13,7 +13,7 @@ from pureward.data.arrays import make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import check_file, check_pixels, guarding
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks
 from pureward.data.readers.recognise import in_order, is_image, is_image_folder, list_episodes
 from pureward.errors import InputError
 
@@ -41,7 +41,7 @@ def read(path: Path, options: Options) -> Dataset:
 def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
     files = _files(folder)
 
-    def read(rows: Sequence[int]) -> "Iterator[NDArray]":
+    def decoded(rows: Sequence[int]) -> "Iterator[NDArray]":
         for row in rows:
             check_file(files[row], root)
             with guarding(files[row]), files[row].open("rb") as stream:
@@ -50,7 +50,9 @@ def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
     check_file(files[0], root)
     with guarding(files[0]), files[0].open("rb") as stream:
         shape = decode(stream).shape
-    camera = Images(count=len(files), shape=shape, read=read)
+    camera = Images(
+        count=len(files), shape=shape, read=lambda rows: in_blocks(decoded(rows), shape)
+    )
     return make_episode(LazyFrames([camera], where=str(folder), size=options.size), {}, split=split)
 
 

@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarding
 from pureward.data.hdf5 import check_group, own_member
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, per_block
 from pureward.data.readers.recognise import in_order
 from pureward.errors import InputError
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SPLITS = {"train": TRAIN, "valid": HELD_OUT}  # names in the group `mask`
-_BATCH_BYTES = 1 << 22  # of images that are read at once
 
 
 def read(path: Path, options: Options) -> Dataset:
@@ -128,17 +128,18 @@ def _camera(path: Path, demo: h5py.Group, key: str, arrives: bool) -> Images:
         raise InputError(f"next_obs/{key} must be like obs/{key}, {seen.shape}; {FETCH}")
     stored = (seen.chunks or (1,))[0]  # rows that are decompressed together
     check_fits(stored * math.prod(shape))
-    at_once = max(stored, _BATCH_BYTES // max(1, math.prod(shape)), 1)
+    at_once = math.ceil(per_block(shape) / stored) * stored
 
     def read(rows: Sequence[int]) -> "Iterator[NDArray]":
         with h5py.File(path, "r") as root:
             demo: Any = root[place]
-            for start in range(0, len(rows), at_once):
-                wanted = [row for row in rows[start : start + at_once] if row < count]
-                if wanted:
-                    span = demo[f"obs/{key}"][wanted[0] : wanted[-1] + 1]
-                    yield from (span[row - wanted[0]] for row in wanted)
+            before = (row for row in rows if row < count)
+            for _, group in groupby(before, key=lambda row: row // at_once):
+                wanted = list(group)
+                span = demo[f"obs/{key}"][wanted[0] : wanted[-1] + 1]
+                whole = len(span) == len(wanted)
+                yield span if whole else span[[row - wanted[0] for row in wanted]]
             if rows[-1] == count:
-                yield demo[f"next_obs/{key}"][count - 1]
+                yield demo[f"next_obs/{key}"][count - 1 :]
 
     return Images(count=count + arrives, shape=shape, read=read)

@@ -2,26 +2,23 @@
 """Reads videos frame by frame: exactly the frames that are stored, at whatever rate."""
 
 import os
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import av.logging
 import numpy as np
 from av.container import InputContainer
-from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from pureward.data.arrays import make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, check_pixels, guarding
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, check_same_shape, per_block
+from pureward.data.readers.decoder import Index, decoder_of, opened
 from pureward.data.readers.recognise import DEMUXERS, is_video, list_episodes
 from pureward.errors import InputError
 
@@ -54,29 +51,9 @@ def read(path: Path, options: Options) -> Dataset:
 
     with guarding(files[0][0]):
         check_file(files[0][0], path)
-        lossy = is_lossy(files[0][0])
+        lossy, rate = codec_of(files[0][0])
     episodes = LazyEpisodes(splits, episode)
-    return Dataset(path=path, lossy=lossy, states_ends=False, episodes=episodes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Index:
-    """What a video holds, found by decoding its first frame alone."""
-
-    times: tuple[int, ...]
-    """Presentation time of each frame, increasing, in units of `seconds`."""
-    keys: tuple[int, ...]
-    """Times of the frames that can be decoded without others before them."""
-    timed: bool
-    """Whether the file states these times; otherwise they count frames, and there are no keys."""
-    seconds: float
-    shape: tuple[int, int, int]
-    """Height, width and 3."""
-
-    @cached_property
-    def clock(self) -> "NDArray":
-        """Times in seconds."""
-        return np.array(self.times) * self.seconds
+    return Dataset(path=path, lossy=lossy, fps=rate, states_ends=False, episodes=episodes)
 
 
 def camera(file: Path) -> Images:
@@ -87,10 +64,11 @@ def camera(file: Path) -> Images:
     )
 
 
-def is_lossy(file: Path) -> bool:
-    """Whether a video's codec loses information."""
-    with _opened(file) as (_, stream):
-        return stream.codec_context.codec.canonical_name not in _LOSSLESS
+def codec_of(file: Path) -> tuple[bool, float | None]:
+    """Return whether a video's codec loses information, and its frames per second if known."""
+    with opened(file) as (_, stream):
+        lossy = stream.codec_context.codec.canonical_name not in _LOSSLESS
+        return lossy, float(stream.average_rate) if stream.average_rate else None
 
 
 def index_of(file: Path) -> Index:
@@ -101,7 +79,7 @@ def index_of(file: Path) -> Index:
 
 @lru_cache(maxsize=_KEPT)
 def _index(file: Path, size: int, changed: int) -> Index:
-    with _opened(file) as (container, stream):
+    with opened(file) as (container, stream):
         shape = _shape(container, stream)
         found = [
             (packet.pts, packet.is_keyframe)
@@ -116,6 +94,7 @@ def _index(file: Path, size: int, changed: int) -> Index:
             timed=timed,
             seconds=float(stream.time_base or 0),
             shape=shape,
+            version=(size, changed),
         )
         _check_whole(container, stream, index)
         return index
@@ -137,7 +116,7 @@ def _shape(container: InputContainer, stream: VideoStream) -> tuple[int, int, in
 
 
 def _count_decoded(file: Path) -> int:
-    with _opened(file) as (container, stream):
+    with opened(file) as (container, stream):
         return sum(1 for _ in container.decode(stream))
 
 
@@ -162,49 +141,17 @@ def _check_whole(container: InputContainer, stream: VideoStream, index: Index) -
 
 
 def frames_at(file: Path, rows: Sequence[int]) -> "Iterator[NDArray]":
-    """Yield the frames of increasing rows, uint8 (height, width, 3); alpha is dropped."""
+    """Yield the frames of increasing rows in blocks, uint8 (count, height, width, 3)."""
     index = index_of(file)
-    with _opened(file) as (container, stream):
-        stream.thread_type = "AUTO"
-        decoded, place = _decoded(container, stream, index), -1
-        colours = VideoReformatter()  # one for all: setting it up takes longer than a frame
-        for row in rows:
-            start = _decodable_from(index, row)
-            if start > place + 1:  # skip what need not be decoded
-                container.seek(index.times[start], stream=stream, backward=True)
-                decoded = _decoded(container, stream, index)
-            frame = None
-            while place < row and (found := next(decoded, None)) is not None:
-                place, frame = found
-            if place != row or frame is None:
-                raise InputError(f"frame {row} of {len(index.times)} cannot be decoded; {FETCH}")
-            yield colours.reformat(frame, format="rgb24").to_ndarray()
-
-
-def _decodable_from(index: Index, row: int) -> int:
-    """The row from which the frames up to a row can be decoded."""
-    at = bisect_right(index.keys, index.times[row])
-    return bisect_left(index.times, index.keys[at - 1]) if at else 0
-
-
-def _decoded(
-    container: InputContainer, stream: VideoStream, index: Index
-) -> Iterator[tuple[int, av.VideoFrame]]:
-    """Yield frames with their rows, from where the container is."""
-    for number, frame in enumerate(container.decode(stream)):
-        if not index.timed:
-            yield number, frame
-        elif frame.pts is not None:
-            row = bisect_left(index.times, frame.pts)
-            if row < len(index.times) and index.times[row] == frame.pts:
-                yield row, frame
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Open a video with the demuxer of its suffix alone."""
-    with av.open(str(file.resolve()), format=DEMUXERS[file.suffix.lower()]) as container:
-        stream = next(iter(container.streams.video), None)
-        if stream is None or stream.codec_context is None:
-            raise InputError(f"it must have a video stream of a known codec, and has none; {FETCH}")
-        yield container, stream
+    height, width, _ = index.shape
+    at_once = per_block(index.shape)
+    with decoder_of(file, index) as decoder:
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            block = np.empty((len(part), height, 3 * width), np.uint8)
+            for image, frame in zip(block, decoder.frames(part), strict=True):
+                check_same_shape((frame.height, frame.width, 3), index.shape)
+                plane: Any = frame.planes[0]
+                lines = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+                image[:] = lines[:height, : 3 * width]
+            yield block.reshape(-1, height, width, 3)
