@@ -27,7 +27,7 @@ from PIL import Image
 from torch import Tensor
 
 import pureward
-from pureward.envs.sim import meshes, raster
+from pureward.envs.sim import meshes
 from pureward.envs.sim.camera import Cameras
 from pureward.envs.simulated import TaskEnv
 from pureward.types import find_device
@@ -52,8 +52,8 @@ class Args:
     """States of each task and shape to compare; 0 leaves the comparison out."""
     worlds: tuple[int, ...] = (1024, 4096, 8192)
     """Batches to time; none leaves the timing out."""
-    threads: tuple[int, ...] = (64, 128, 256)
-    """Threads per image to time on CUDA."""
+    rewards: tuple[Path, ...] = ()
+    """Runs whose learned reward scores the frames of both renderers."""
     full_meshes: bool = False
     """Draw the meshes themselves instead of their coarse copies."""
     commit: str = ""
@@ -111,8 +111,8 @@ def difference(task: str, shape: str | None, states: int, device: str, sheet: Pa
     rounds = min(10, states)
     env = make(task, shape, -(-states // rounds), device)
     names = env.task.cameras
-    reference = Cameras(env.engine, names)
-    other = Cameras(env.engine, names, _rasterize=True)
+    reference = Cameras(env.engine, names, reference=True)
+    other = Cameras(env.engine, names)
     find_edges = silhouettes(env, reference)
     total = edges = differing = inside = 0
     summed, worst = 0.0, []
@@ -147,6 +147,33 @@ def difference(task: str, shape: str | None, states: int, device: str, sheet: Pa
     }
 
 
+def agreement(run: Path, states: int, device: str) -> dict:
+    """Return how much a run's reward differs between the frames of both renderers."""
+    reward = pureward.load_reward(run, device=device)
+    task = json.loads((run / "config.json").read_text())["task"]
+    rounds = min(10, states)
+    env = make(task, None, -(-states // rounds), device)
+    drawn = {
+        name: Cameras(env.engine, env.task.cameras, reference=name == "ray caster")
+        for name in ("ray caster", "rasterizer")
+    }
+    scores: dict[str, list[Tensor]] = {name: [] for name in drawn}
+    for _ in play(env, rounds):
+        for name, cameras in drawn.items():
+            frames = cameras.render()
+            scores[name].append(reward(frames.repeat(1, reward.spec.stack, 1, 1)).double().cpu())
+    one, two = (torch.cat(scores[name]) for name in drawn)
+    return {
+        "run": run.name,
+        "task": task,
+        "frames": len(one),
+        "mean_reward": round(float(one.mean()), 4),
+        "mean_difference": round(float((one - two).abs().mean()), 5),
+        "largest_difference": round(float((one - two).abs().max()), 4),
+        "correlation": round(float(torch.corrcoef(torch.stack([one, two]))[0, 1]), 5),
+    }
+
+
 def write_sheet(worst: list[tuple[float, Tensor, Tensor]], path: Path) -> None:
     """Rows: ray caster, rasterizer, four times the difference; a column per image."""
     columns = [
@@ -157,15 +184,14 @@ def write_sheet(worst: list[tuple[float, Tensor, Tensor]], path: Path) -> None:
     Image.fromarray(sheet).resize((sheet.shape[1] * 2, sheet.shape[0] * 2), 0).save(path)
 
 
-def speed(env: TaskEnv, renderer: str, threads: int) -> dict:
+def speed(env: TaskEnv, renderer: str) -> dict:
     """Control steps a second with random actions, and the milliseconds of drawing alone."""
     toy = env.device.type == "cpu"
     env.cameras = None
     synchronize(env.device)
     began, memory = time.perf_counter(), _used(env.device)
-    raster._THREADS = threads
     if renderer != "none":
-        env.cameras = Cameras(env.engine, env.task.cameras, _rasterize=renderer == "rasterizer")
+        env.cameras = Cameras(env.engine, env.task.cameras, reference=renderer == "ray caster")
         env.cameras.render()
     synchronize(env.device)
     ready, memory = time.perf_counter() - began, _used(env.device) - memory
@@ -190,7 +216,6 @@ def speed(env: TaskEnv, renderer: str, threads: int) -> dict:
     drawing = milliseconds(env.cameras.render, env.device, repeats, rounds=3)
     images = env.worlds * len(env.task.cameras)
     return told | {
-        "threads": threads,
         "render_ms": round(drawing, 3),
         "images_per_second": round(images / drawing * 1e3),
         "seconds_until_first_image": round(ready, 2),
@@ -222,16 +247,16 @@ def main(args: Args) -> None:
     for task in ("lift", "walker"):
         for worlds in args.worlds:
             env = make(task, None, worlds, device)
-            row("speed", speed(env, "none", 0))
-            row("speed", speed(env, "ray caster", 0))
-            for threads in args.threads:
-                row("speed", speed(env, "rasterizer", threads))
+            for renderer in ("none", "ray caster", "rasterizer"):
+                row("speed", speed(env, renderer))
             env.close()
     for task, shape in SCENES if args.states else ():
         sheet = args.out / f"{task}-{shape or 'plain'}.png"
         told = difference(task, shape, args.states, device, sheet)
         row("difference", told)
         failed |= not told["passed"]
+    for run in args.rewards:
+        row("agreement", agreement(run, max(args.states, 100), device))
     sys.exit(failed)
 
 

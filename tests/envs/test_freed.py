@@ -33,7 +33,7 @@ def no_collector(compiled):
 def large_parts(env) -> list[weakref.ref]:
     """The objects that hold a simulator's memory."""
     cameras = env.cameras
-    seen = [] if cameras is None else [cameras, cameras.frames, cameras._context, cameras._data]
+    seen = [] if cameras is None else [cameras, cameras.frames, cameras._renderer, cameras._data]
     return [weakref.ref(part) for part in (env.engine, env.engine.state.qpos, *seen)]
 
 

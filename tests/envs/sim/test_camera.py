@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pureward.envs.sim import camera
-from pureward.envs.sim.camera import Cameras, tile_order
+from pureward.envs.sim import ray_caster
+from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.tasks import TASKS
@@ -78,15 +78,15 @@ def test_an_unknown_camera_is_named():
 
 
 def test_rays_are_cast_tile_by_tile():
-    order = tile_order(16, torch.device("cpu"))
+    order = ray_caster.tile_order(16, torch.device("cpu"))
     assert order[:16].tolist() == [*range(8), *range(16, 24)]  # two rows of the first tile
     assert order[32:40].tolist() == list(range(8, 16))  # the tile beside it
     assert order.sort().values.tolist() == list(range(256))
-    assert len(tile_order(42, torch.device("cpu")).unique()) == 42 * 42  # tiles of 2 × 2
+    assert len(ray_caster.tile_order(42, torch.device("cpu")).unique()) == 42 * 42  # tiles of 2 × 2
 
 
 def test_the_order_of_rays_does_not_change_frames(monkeypatch):
     engine = fallen(2)
-    tiles = Cameras(engine, ("side", "back")).render().clone()
-    monkeypatch.setattr(camera, "tile_order", lambda size, _: torch.arange(size * size))
-    assert torch.equal(Cameras(engine, ("side", "back")).render(), tiles)
+    tiles = Cameras(engine, ("side", "back"), reference=True).render().clone()
+    monkeypatch.setattr(ray_caster, "tile_order", lambda size, _: torch.arange(size * size))
+    assert torch.equal(Cameras(engine, ("side", "back"), reference=True).render(), tiles)

@@ -14,11 +14,13 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from pureward.errors import InputError
-
 # MuJoCo uses a corner's own normal if its cosine with the face's normal is at least this. Faces of
 # a coarse copy deviate more from the surface that they stand for.
 _USABLE, _USABLE_IN_COPY = 0.8, 0.5
+
+
+class CannotDrawError(Exception):
+    """The rasterizer cannot draw a scene; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +79,7 @@ def _read(model: mujoco.MjModel, mesh: int) -> tuple[np.ndarray, np.ndarray]:
     """Corners and normals of a mesh's triangles, each (n, 3, 3)."""
     vertices, faces = mesh_arrays(model, mesh)
     if not len(faces):
-        raise InputError(
-            f"a drawn mesh needs faces, and mesh {model.mesh(mesh).name!r} has none; give it faces "
-            "or put its geom into group 3"
-        )
+        raise CannotDrawError(f"mesh {model.mesh(mesh).name!r} has no faces")
     first = model.mesh_faceadr[mesh]
     indices = model.mesh_facenormal[first : first + len(faces)]
     own = model.mesh_normal[model.mesh_normaladr[mesh] + indices]

@@ -13,6 +13,7 @@ import mujoco
 import mujoco_warp as mjw
 import numpy as np
 import warp as wp
+from torch import Tensor
 
 from pureward.envs.sim.raster_scene import read_scene, rectangle
 
@@ -69,14 +70,14 @@ class Rasterizer:
             setattr(self._tables, name, wp.array(table.ravel(), dtype=dtype))
         wp.synchronize_device()  # other streams draw
 
-    def draw(self, data: mjw.Data, frames: wp.array) -> None:
-        """Draw the worlds of `data` into frames (worlds · cameras · 3 · size²,), uint8."""
+    def draw(self, data: mjw.Data, frames: Tensor) -> None:
+        """Draw the worlds of `data` into frames (worlds, 3·cameras, size, size), uint8."""
         poses = [data.geom_xpos, data.geom_xmat, data.cam_xpos, data.cam_xmat]
         wp.launch(
             self._kernel,
             dim=data.nworld * self._cameras * self._threads,
             inputs=[self._tables, *poses, data.light_xpos, data.light_xdir],
-            outputs=[frames],
+            outputs=[wp.from_torch(frames.view(-1))],
             block_dim=self._block,
         )
 

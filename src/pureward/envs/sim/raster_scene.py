@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from pureward.envs.sim.meshes import Triangles, drawn_triangles
-from pureward.errors import InputError
+from pureward.envs.sim.meshes import CannotDrawError, Triangles, drawn_triangles
 
 _DRAWN_GROUPS = 3  # the ray caster draws the geoms of groups 0 to 2
 _SHARED_BYTES = 46 * 1024  # of an image; a CUDA block has 48 KiB, and Warp takes some
@@ -67,9 +66,9 @@ def read_scene(model: mujoco.MjModel, size: int) -> Scene:
     geoms = primitives + meshes
     triangles = drawn_triangles(model, meshes)
     if len(triangles.owners) > _MAX_TRIANGLES:
-        raise InputError(
+        raise CannotDrawError(
             f"the rasterizer draws up to {_MAX_TRIANGLES:,} triangles, and the model has "
-            f"{len(triangles.owners):,}; simplify its meshes or use the ray caster"
+            f"{len(triangles.owners):,}"
         )
     sky = _sky(model)
     textures = sorted({texture for geom in geoms if (texture := _texture(model, geom)) is not None})
@@ -120,9 +119,9 @@ def rectangle(model: mujoco.MjModel, camera: int, size: int) -> np.ndarray:
     down, (4,).
     """
     if model.cam_projection[camera] != mujoco.mjtProjection.mjPROJ_PERSPECTIVE.value:
-        raise InputError(
+        raise CannotDrawError(
             f"the rasterizer draws perspective cameras, and camera {model.camera(camera).name!r} "
-            "is orthographic; use the ray caster"
+            "is orthographic"
         )
     width, height = model.cam_sensorsize[camera]
     if height:
@@ -138,48 +137,44 @@ def rectangle(model: mujoco.MjModel, camera: int, size: int) -> np.ndarray:
 
 def _check(model: mujoco.MjModel, geoms: list[int]) -> None:
     if not geoms:
-        raise InputError("a scene needs a visible geom; put one into group 0, 1 or 2")
+        raise CannotDrawError("the scene has no visible geom in the groups 0 to 2")
     if model.nflex:
-        raise InputError("the rasterizer draws no flexes; remove them or use the ray caster")
+        raise CannotDrawError("the rasterizer draws no flexes")
     for geom in geoms:
         kind, name = int(model.geom_type[geom]), model.geom(geom).name or geom
         if kind not in _DRAWN_KINDS:
-            raise InputError(
+            raise CannotDrawError(
                 f"the rasterizer draws primitives and meshes, and geom {name!r} is of type "
-                f"{_KIND(kind).name.removeprefix('mjGEOM_').lower()}; use the ray caster"
+                f"{_KIND(kind).name.removeprefix('mjGEOM_').lower()}"
             )
         texture = _texture(model, geom)
         if texture is not None and (kind != _PLANE or model.tex_type[texture] != _FLAT):
-            raise InputError(
+            raise CannotDrawError(
                 f"the rasterizer draws flat textures on planes only, and geom {name!r} has another "
-                "one; give it a plain colour or use the ray caster"
+                "one"
             )
     active = int(model.light_active.sum())
     if active > _MAX_LIGHTS:
-        raise InputError(
-            f"the rasterizer draws up to {_MAX_LIGHTS} lights, and the model has {active}; "
-            "switch some off or use the ray caster"
+        raise CannotDrawError(
+            f"the rasterizer draws up to {_MAX_LIGHTS} lights, and the model has {active}"
         )
     for light in np.flatnonzero(model.light_active):
         if model.light_type[light] not in (_SPOT, _DIRECTIONAL, _POINT):
-            raise InputError(
+            raise CannotDrawError(
                 "the rasterizer draws spot, directional and point lights, and light "
-                f"{model.light(light).name or light!r} is an image; use the ray caster"
+                f"{model.light(light).name or light!r} is an image"
             )
 
 
 def _check_size(size: int, other_bytes: int) -> None:
     if size < _TILE or size % _TILE:
-        raise InputError(
-            f"the rasterizer draws images whose side is a multiple of {_TILE}, got {size}; "
-            f"choose for example {max(_TILE, size // _TILE * _TILE)}"
+        raise CannotDrawError(
+            f"the rasterizer draws images whose side is a multiple of {_TILE}, got {size}"
         )
     if 4 * size**2 + other_bytes > _SHARED_BYTES:
-        largest = math.isqrt((_SHARED_BYTES - other_bytes) // 4) // _TILE * _TILE
-        raise InputError(
+        raise CannotDrawError(
             f"the rasterizer keeps an image in {_SHARED_BYTES // 1024} KiB of shared memory, and "
-            f"{size}×{size} pixels of this scene do not fit; draw at most {largest}×{largest} or "
-            "use the ray caster"
+            f"{size}×{size} pixels of this scene do not fit"
         )
 
 
@@ -210,9 +205,9 @@ def _texels(model: mujoco.MjModel, textures: list[int]) -> tuple[np.ndarray, dic
     for texture in textures:
         channels, begin = int(model.tex_nchannel[texture]), int(model.tex_adr[texture])
         if channels < 3 or begin < 0:
-            raise InputError(
+            raise CannotDrawError(
                 "the rasterizer draws textures of red, green and blue that the model holds, and "
-                f"texture {model.texture(texture).name!r} is another; use the ray caster"
+                f"texture {model.texture(texture).name!r} is another"
             )
         count = int(model.tex_width[texture]) * int(model.tex_height[texture])
         data = model.tex_data[begin : begin + count * channels].reshape(count, channels)
