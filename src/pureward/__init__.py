@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pureward.errors import InputError as InputError
     from pureward.errors import SimulationError as SimulationError
     from pureward.errors import TrainingError as TrainingError
+    from pureward.offline.fit import fit as fit
     from pureward.online.online_reward import OnlineReward as OnlineReward
     from pureward.rewards.config import RewardConfig as RewardConfig
     from pureward.rewards.discriminator import Discriminator as Discriminator
@@ -70,6 +71,7 @@ _PUBLIC = {
     "View": "pureward.rewards.view:View",
     "collect": "pureward.runs.collect:collect",
     "evaluate": "pureward.training.evaluate:evaluate_run",
+    "fit": "pureward.offline.fit:fit",
     "load_reward": "pureward.rewards.saved:load_reward",
     "make": "pureward.envs:make",
     "make_vec": "pureward.envs.vector:make_vec",
@@ -107,6 +109,7 @@ __all__ = [
     "__version__",
     "collect",
     "evaluate",
+    "fit",
     "load_reward",
     "make",
     "make_vec",

@@ -7,6 +7,8 @@ import sys
 from io import TextIOWrapper
 
 import pureward
+from pureward.cli.data import import_, score
+from pureward.cli.fitting import fit
 from pureward.cli.parsing import parse
 from pureward.cli.runs import config, run_verbs, settings_shown
 from pureward.cli.verbs import collect, demo, evaluate, plot, probe, reproduce, show, studio, tasks
@@ -30,6 +32,9 @@ def main(arguments: list[str] | None = None) -> None:
             **run_verbs(arguments),
             "config": config,
             "collect": collect,
+            "import": import_,
+            "score": score,
+            "fit": fit,
             "evaluate": evaluate,
             "probe": probe,
             "plot": plot,

@@ -32,6 +32,7 @@ class RewardLearner:
         learned: the reward function.
         adversary: the discriminator with its data, or None.
         absorbing: counts of absorbing steps, or None.
+        annotated: frames that the reward model is fitted to, if there is one.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class RewardLearner:
         method: str,
         prior: str | float | None = None,
         failures: FrameBank | None = None,
+        annotated: FrameBank | None = None,
         absorbing: Absorbing | None = None,
         warmup_steps: int = 0,
         probe_frames: int = 512,
@@ -57,13 +59,14 @@ class RewardLearner:
             method: a name in `METHODS`, not "truth".
             prior: η, or how it is found; None for the method's own.
             failures: known failures to train on, or None.
+            annotated: frames that the reward model is fitted to; None for those of `data`.
             absorbing: absorbing steps, for D of an imitation method.
             warmup_steps: steps of the agent before the first estimate of η.
             probe_frames: frames per source and probe.
             seed: of weights and probes.
         """
         row, device, self._agent = METHODS[method], agent.device, agent
-        self._data, self._probe_frames = data, probe_frames
+        self.annotated, self._probe_frames = annotated or data.train, probe_frames
         shape = data.train.shape
         network = row.network(
             replace(settings.network, frame_channels=shape[0], height=shape[1], width=shape[2])
@@ -98,7 +101,7 @@ class RewardLearner:
             network=network,
             members=row.members if self.model else 0,
             ceiling=settings.ceiling,
-            lowest=min(0.0, float(data.train.rewards.min())) if self.model else 0.0,
+            lowest=min(0.0, float(self.annotated.rewards.min())) if self.model else 0.0,
             absorbing=self.absorbing is not None,
             stack=data.train.stack,
         )
@@ -116,7 +119,7 @@ class RewardLearner:
         """Fit the reward model, if there is one; `progress` is called after each pass."""
         if self.model is None:
             return None
-        bank = self._data.train
+        bank = self.annotated
         return self.model.fit(bank.every(), bank.rewards, episodes=bank.episodes, progress=progress)
 
     def update_prior(self, progress: float) -> dict[str, float]:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs `fit` and `check`, which need data and no environment."""
+
+from pathlib import Path
+
+
+def fit(
+    unlabeled: str,
+    out: Path,
+    demonstrations: str = "",
+    annotations: str = "",
+    failures: str = "",
+    method: str = "",
+    prior: str = "",
+    updates: int = 1000,
+    images: tuple[str, ...] = (),
+    stack: int = 1,
+    held_out: float = 0.2,
+    device: str = "auto",
+    seed: int = 0,
+) -> None:
+    """Fit a reward to demonstrations and logs, without an environment.
+
+    For example: pureward fit --demonstrations demos.hdf5 --unlabeled logs/ --out rewards/mine
+
+    Or, with rewards: pureward fit --annotations data/rated --unlabeled logs/ --out rewards/gated
+
+    Then: pureward score rewards/mine logs/
+
+    Each source is anything that pureward reads: a Minari or LeRobot dataset, a robomimic file,
+    videos, folders of images, arrays. Call again to continue a fit that was stopped.
+
+    Args:
+        unlabeled: logs, good and bad episodes; their rewards are not used.
+        out: folder for the reward, metrics.jsonl and fit.png.
+        demonstrations: successful episodes; the discriminator's positives.
+        annotations: episodes with rewards, for a reward model that the discriminator gates; its
+            positives too, if there are no demonstrations.
+        failures: episodes that are known to fail.
+        method: nn-pugail (the default), nn-purl (with annotations), or to compare: gail, pugail,
+            pnrl, purl, prl.
+        prior: share of the logs that is like the positives; by default it is estimated.
+        updates: minibatches that the discriminator learns from.
+        images: names of the images to use, if the data has several.
+        stack: consecutive images in a frame.
+        held_out: share of the positives held out, if the data has no splits.
+        device: "auto" (CUDA if available), "cpu" or "cuda".
+        seed: of weights and sampling.
+    """
+    from pureward.offline.fit import fit as run
+
+    done = run(
+        unlabeled,
+        demonstrations=demonstrations or None,
+        annotations=annotations or None,
+        failures=failures or None,
+        out=out,
+        method=method,
+        prior=prior or None,
+        updates=updates,
+        images=images,
+        stack=stack,
+        held_out=held_out,
+        device=device,
+        seed=seed,
+    )
+    print(f"{done.state} after {done.updates:,} updates: {done.path}")
+    if done.verdict is None:
+        print("call again to continue")
+        return
+    print(f"  {done.path / 'fit.png'}\n{done.verdict}")

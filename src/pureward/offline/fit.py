@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fits a reward to data alone, in a folder that a killed fit continues from."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
+from pureward.data.frames import FrameBank
+from pureward.diagnostics.verdict import Verdict
+from pureward.errors import InputError, check_seed
+from pureward.files import read_file, write_json
+from pureward.offline.fitter import FIT, UPDATES, Fitter
+from pureward.offline.sources import Loaded, check_alike, describe, load
+from pureward.offline.verdict import fit_verdict
+from pureward.online.online_reward import DEFAULT_PRIOR
+from pureward.online.supervision import Supervision
+from pureward.progress import Progress
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.learned import LearnedReward
+from pureward.rewards.methods import METHODS
+from pureward.rewards.priors import parse_prior
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
+from pureward.rewards.regression import FitReport, Pass
+from pureward.rewards.saved import load_reward
+from pureward.runs import checkpoint
+from pureward.runs.directory import RunDirectory
+from pureward.runs.log import MetricsLog, read_metrics
+from pureward.runs.machine import made_with
+from pureward.training.stopping import StopSignal
+from pureward.types import find_device
+
+if TYPE_CHECKING:
+    from pureward.data.dataset import Source
+
+_AT_ONCE = 50  # updates between two looks at a stop signal
+_PROBE_EVERY = 250  # updates between two estimates of η, probes and checkpoints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """How a fit ended."""
+
+    path: Path
+    """Folder with the reward, for `load_reward`, and metrics.jsonl, fit.png and status.json."""
+    state: str
+    """ "finished", or "interrupted" by a signal; then the same call continues."""
+    updates: int
+    verdict: Verdict | None
+    """None if it was interrupted."""
+
+    def reward(self, device: str = "cpu") -> LearnedReward:
+        """Load the fitted reward."""
+        return load_reward(self.path, device=device)
+
+
+def fit(
+    unlabeled: "Source",
+    *,
+    demonstrations: "Source | None" = None,
+    annotations: "Source | None" = None,
+    failures: "Source | None" = None,
+    out: str | Path,
+    method: str = "",
+    prior: str | float | None = None,
+    updates: int = UPDATES,
+    images: Sequence[str] = (),
+    stack: int = 1,
+    held_out: float = 0.2,
+    config: RewardConfig = FIT,
+    device: str = "auto",
+    seed: int = 0,
+) -> Fitted:
+    """Fit a reward to demonstrations and logs, without an environment.
+
+    The positives of D are the demonstrations, or the annotated episodes if there are none; the
+    logs are its unlabeled data. With annotations, a reward model is fitted to them and gated by D.
+
+    Args:
+        unlabeled: logs: anything that `read_episodes` takes; their rewards are not used.
+        demonstrations: successful episodes, the same way.
+        annotations: episodes with rewards, the same way.
+        failures: known failures, for the risk `nnpnu`.
+        out: folder for the reward; the same call continues a fit that was killed there.
+        method: a name in `METHODS`; "" for nn-pugail, or nn-purl with annotations.
+        prior: η, or how it is found; None estimates it ("bbe:0.002:0.8").
+        updates: of D, on a minibatch each.
+        images: names of the images to stack as channels, if the sources have several.
+        stack: consecutive images in a frame, as channels.
+        held_out: share of the positives held out, if they have no splits.
+        config: settings of the reward; the default takes minutes on a CPU.
+        device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
+        seed: of weights and sampling.
+    """
+    sources = {"demonstrations": demonstrations, "annotations": annotations, "failures": failures}
+    given = {name: source for name, source in sources.items() if source is not None}
+    method = method or ("nn-pugail" if annotations is None else "nn-purl")
+    _check(method, given, updates, prior)
+    check_seed(seed)
+    settings = {
+        "task": "offline",
+        "method": method,
+        **{name: describe(source) for name, source in ({"unlabeled": unlabeled} | given).items()},
+        "prior": DEFAULT_PRIOR if prior is None else prior,
+        "images": list(images),
+        "stack": stack,
+        "held_out": held_out,
+        "seed": seed,
+        "reward": json.loads(json.dumps(asdict(config))),
+    }
+    with RunDirectory(Path(out)) as directory, StopSignal() as stop:
+        saved = _saved(directory, settings)
+        place = find_device(device)
+        read = {"images": images, "held_out": held_out, "device": place}
+        loaded = {name: load(name, source, **read) for name, source in given.items()}
+        logs = load("unlabeled", unlabeled, **read)
+        fitter = _fitter(loaded, logs, method, prior, stack, config, place, seed)
+        write_json(directory.config, settings)
+        return _Fit(directory, fitter, updates, stop, saved).run()
+
+
+def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None:
+    row = METHODS[method]
+    if row.reward == "truth":
+        raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
+    if not {"demonstrations", "annotations"} & given.keys():
+        raise InputError("a fit needs demonstrations or annotations, got neither; give one")
+    if row.needs_annotations != ("annotations" in given):
+        verb = "needs" if row.needs_annotations else "takes no"
+        fits = "nn-pugail" if row.needs_annotations else "nn-purl"
+        raise InputError(f"{method} {verb} annotations; change them, or choose --method {fits}")
+    if row.reward == "regression" and "demonstrations" in given:
+        raise InputError(f"{method} learns from annotations alone; leave demonstrations out")
+    if type(updates) is not int or updates < 1:
+        raise InputError(f"updates must be at least 1, got {updates}; try {UPDATES}")
+    if prior is not None:
+        parse_prior(prior)
+
+
+def _fitter(
+    loaded: dict[str, Loaded],
+    logs: Loaded,
+    method: str,
+    prior: str | float | None,
+    stack: int,
+    config: RewardConfig,
+    device: torch.device,
+    seed: int,
+) -> Fitter:
+    for each in (*loaded.values(), logs):
+        print(each)
+    check_alike([*loaded.values(), logs])
+    positives = loaded.get("demonstrations") or loaded["annotations"]
+    annotated = None
+    if "annotations" in loaded:
+        check_rated(loaded["annotations"].episodes, "annotations")
+        if positives.name == "demonstrations":
+            rated = [one for one in loaded["annotations"].episodes if one.split != FAILURE]
+            annotated = FrameBank(rated, stack=stack, device=device)
+    row = METHODS[method]
+    if row.has_discriminator and row.prior is None:
+        _check_enough(positives, logs, prior)
+    data = Supervision.of(positives.episodes, stack=stack, device=device)
+    known = None
+    if "failures" in loaded:
+        known = FrameBank(loaded["failures"].episodes, stack=stack, device=device)
+    return Fitter(
+        data,
+        FrameBank(logs.episodes, stack=stack, device=device),
+        method=method,
+        prior=prior,
+        failures=known,
+        annotated=annotated,
+        config=config,
+        seed=seed,
+    )
+
+
+def _check_enough(positives: Loaded, logs: Loaded, prior: str | float | None) -> None:
+    """Refuse an estimate of η from too few episodes."""
+    if "scores" not in parse_prior(DEFAULT_PRIOR if prior is None else prior).wants:
+        return
+    held = sum(episode.split == HELD_OUT for episode in positives.episodes)
+    for name, count, remedy in (
+        (f"held-out {positives.name}", held, "pass --held-out 0.5, or give η, --prior 0.5"),
+        ("unlabeled episodes", len(logs.episodes), "bring more, or give η, --prior 0.5"),
+    ):
+        if count < FEWEST_EPISODES:
+            raise InputError(
+                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {count}; {remedy}"
+            )
+
+
+def _saved(directory: RunDirectory, settings: dict[str, Any]) -> checkpoint.Checkpoint | None:
+    """The checkpoint of a fit with the same settings in a folder; None for a new fit."""
+    directory.checkpoints.mkdir(exist_ok=True)
+    if not directory.config.exists():
+        return None
+    try:
+        before = json.loads(read_file(directory.config))
+    except (ValueError, RecursionError):
+        before = None
+    if before != settings:
+        known = before if isinstance(before, dict) else {}
+        changed = [name for name in settings if known.get(name) != settings[name]]
+        raise InputError(
+            f"{directory.path} holds a fit or run with other settings "
+            f"({', '.join(changed) or 'more of them'}); choose another folder, or delete it"
+        )
+    return checkpoint.read_newest(directory.checkpoints)
+
+
+class _StoppedError(Exception):
+    """Ends the fit of r_φ when a stop was requested."""
+
+
+class _Fit:
+    """A fit in a folder: bar, metrics, checkpoints, plot and verdict."""
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        fitter: Fitter,
+        updates: int,
+        stop: StopSignal,
+        saved: checkpoint.Checkpoint | None,
+    ) -> None:
+        self.directory, self.fitter, self.stop, self.saved = directory, fitter, stop, saved
+        self.total = updates if fitter.has_discriminator else 0
+        self.seconds, self.began = 0.0, time.monotonic()
+
+    def run(self) -> Fitted:
+        """Fit, or continue, and write the result."""
+        offset = self._restore() if self.saved is not None else 0
+        step = self.fitter.updates
+        with MetricsLog(
+            self.directory.metrics, self.directory.events, offset=offset, step=step
+        ) as self.log:
+            self.directory.write_status("running", updates=step)
+            if self.saved is None and not self._fit_model():
+                return self._end("interrupted")
+            self._learn()
+        return self._end("interrupted" if self.fitter.updates < self.total else "finished")
+
+    def _restore(self) -> int:
+        assert self.saved is not None
+        facts = self.saved.facts
+        try:
+            self.fitter.load_tensors(self.saved.tensors)
+            self.seconds, offset = float(facts["seconds"]), int(facts["metrics_bytes"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"checkpoint {self.saved.path} does not fit these data ({error}); delete "
+                f"{self.directory.path} to begin again"
+            ) from error
+        print(f"continuing after {self.fitter.updates:,} updates")
+        return offset
+
+    def _fit_model(self) -> bool:
+        """Fit r_φ if the method has one; False if a stop was requested."""
+        model = self.fitter.learner.model
+        if model is not None:
+            total = model.config.epochs * len(model.networks)
+            with Progress(total=total, desc="reward model", unit="pass", leave=False) as bar:
+
+                def after_pass(done: Pass) -> None:
+                    bar.update()
+                    bar.set_postfix(error=done.fitting_error, held_out=done.held_out_error)
+                    if self.stop.requested:
+                        raise _StoppedError
+
+                try:
+                    report = self.fitter.fit_model(after_pass)
+                except _StoppedError:
+                    return False
+            assert report is not None
+            self._write("model", self._explained(report))
+        self._keep()
+        return True
+
+    def _explained(self, report: FitReport) -> dict[str, float]:
+        rewards = self.fitter.learner.annotated.rewards
+        values = {"model/error": report.train_error, "model/variance": float(rewards.var())}
+        if report.held_out_error is not None:
+            values["model/held_out_error"] = report.held_out_error
+            share = 1 - report.held_out_error / max(values["model/variance"], 1e-12)
+            values["model/explained"] = max(-1.0, share)
+        return values
+
+    def _learn(self) -> None:
+        fitter = self.fitter
+        with Progress(
+            total=self.total, initial=fitter.updates, desc=fitter.method, unit="update"
+        ) as bar:
+            while fitter.updates < self.total and not self.stop.requested:
+                until = min(self.total, (fitter.updates // _PROBE_EVERY + 1) * _PROBE_EVERY)
+                metrics = fitter.learn(min(_AT_ONCE, until - fitter.updates))
+                bar.update(fitter.updates - bar.n)
+                if fitter.updates == until:
+                    metrics |= fitter.learner.update_prior(until / self.total)
+                    self._write("train", metrics)
+                    self._write("probe", fitter.probe())
+                    self._keep()
+        if not fitter.has_discriminator:
+            self._write("probe", fitter.probe())
+        self._keep()
+
+    def _keep(self) -> None:
+        """Write a checkpoint and the reward as it is."""
+        facts = {"seconds": self._clock(), "metrics_bytes": self.log.offset()}
+        folder = self.directory.checkpoints
+        checkpoint.write(folder, self.fitter.updates, self.fitter.tensors(), facts)
+        self.fitter.learner.save(self.directory.reward)
+        checkpoint.prune(folder, 1)
+
+    def _write(self, kind: str, values: dict[str, float]) -> None:
+        self.directory.check_place()
+        self.log.write(kind, self.fitter.updates, values | {"seconds": self._clock()})
+
+    def _clock(self) -> float:
+        return self.seconds + time.monotonic() - self.began
+
+    def _end(self, state: str) -> Fitted:
+        fitter, path = self.fitter, self.directory.path
+        verdict = None
+        if state == "finished":
+            from pureward.offline.picture import draw_fit
+
+            verdict = fit_verdict(read_metrics(self.directory.metrics), fitter.method)
+            draw_fit(read_metrics(self.directory.metrics), fitter, path / "fit.png")
+        told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}
+        made = made_with(fitter.logs.device)
+        self.directory.write_status(
+            state, updates=fitter.updates, seconds=self._clock(), **told, made_with=made
+        )
+        return Fitted(path=path, state=state, updates=fitter.updates, verdict=verdict)

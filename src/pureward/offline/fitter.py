@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learner of a reward from data alone: no environment, no files."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from pureward.data.frames import FrameBank
+from pureward.errors import TrainingError
+from pureward.online.learner import RewardLearner
+from pureward.online.online_reward import DEFAULT_PRIOR, SMALL
+from pureward.online.supervision import Supervision, subset
+from pureward.rewards.config import RewardConfig
+from pureward.rewards.methods import METHODS
+from pureward.rewards.regression import FitReport, Pass
+from pureward.runs.checkpoint import flattened, under
+
+#: Settings for minutes on a CPU: those of `OnlineReward`, without the memory of a stream. The data
+#: does not change, so D takes larger steps, and r_φ stops when its held-out error no longer falls.
+FIT = replace(
+    SMALL, learning_rate=1e-3, memory=0, model=replace(SMALL.model, epochs=20, patience=3)
+)
+#: Updates of D by default.
+UPDATES = 1000
+_PROBE_FRAMES = 1024
+
+
+class LoggedFrames:
+    """Frames of logs as the unlabeled data of a discriminator."""
+
+    def __init__(self, bank: FrameBank) -> None:
+        self.bank, self.device = bank, bank.device
+        self._begun = len(bank.episodes.unique())
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.bank)
+
+    def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Sample rows uniformly with replacement, int64 (batch,)."""
+        return torch.randint(len(self), (batch,), generator=generator, device=self.device)
+
+    def arrival_frames(self, steps: Tensor) -> Tensor:
+        """Return the frames of rows, uint8 (batch, channels, height, width)."""
+        return self.bank[steps]
+
+    def episodes(self, steps: Tensor) -> Tensor:
+        """Return the episode of each row."""
+        return self.bank.episodes[steps]
+
+    def episodes_begun(self) -> int:
+        """Number of episodes."""
+        return self._begun
+
+
+class Fitter:
+    """D, r_φ and η of a method on fixed data; `fit` adds files and a progress bar."""
+
+    def __init__(
+        self,
+        data: Supervision,
+        logs: FrameBank,
+        *,
+        method: str,
+        prior: str | float | None = None,
+        failures: FrameBank | None = None,
+        annotated: FrameBank | None = None,
+        config: RewardConfig = FIT,
+        seed: int = 0,
+    ) -> None:
+        """Build the networks.
+
+        Args:
+            data: positives of D, and frames for probes.
+            logs: unlabeled frames.
+            method: a name in `METHODS`, not "truth".
+            prior: η, or how it is found; None estimates it ("bbe:0.002:0.8").
+            failures: known failures, for the risk `nnpnu`.
+            annotated: frames with rewards for r_φ; None if the positives are annotated.
+            config: settings of the reward.
+            seed: of weights and sampling.
+        """
+        row = METHODS[method]
+        self.method, self.logs = method, LoggedFrames(logs)
+        if prior is None and row.has_discriminator and row.prior is None:
+            prior = DEFAULT_PRIOR
+        if failures is not None and not config.risk:
+            config = replace(config, risk="nnpnu")
+        self.learner = RewardLearner(
+            config,
+            data,
+            self.logs,
+            method=method,
+            prior=prior,
+            failures=failures,
+            annotated=annotated,
+            probe_frames=_PROBE_FRAMES,
+            seed=seed,
+        )
+        if self.learner.discriminator is not None:
+            self.learner.discriminator.captured = logs.device.type == "cuda"
+        banks = data.sources() | {"replay": logs}
+        self._probed = {k: bank[subset(bank, _PROBE_FRAMES)] for k, bank in banks.items()}
+        self._generator = torch.Generator(logs.device).manual_seed(seed)
+        self.updates = 0
+        """Updates of D so far."""
+
+    @property
+    def has_discriminator(self) -> bool:
+        """Whether `learn` has something to update."""
+        return self.learner.adversary is not None
+
+    def fit_model(self, progress: Callable[[Pass], None] | None = None) -> FitReport | None:
+        """Fit r_φ if the method has one; call it once, before `learn`."""
+        return self.learner.fit(progress)
+
+    def learn(self, updates: int) -> dict[str, float]:
+        """Update D and return means of its metrics, with one host sync."""
+        adversary = self.learner.adversary
+        assert adversary is not None, "this method has no discriminator"
+        rows = [adversary.update(self.logs, self._generator) for _ in range(updates)]
+        names = list(rows[0])
+        means = torch.stack([torch.stack([row[n].float() for n in names]) for row in rows]).mean(0)
+        metrics = dict(zip(names, means.tolist(), strict=True))
+        if not all(map(math.isfinite, metrics.values())):
+            raise TrainingError("a metric of D is not finite; lower config.learning_rate")
+        self.updates += updates
+        return metrics
+
+    def probe(self) -> dict[str, float]:
+        """Measure D and r_φ on every kind of frame, and the rewards of the logs."""
+        learned, spec = self.learner.learned, self.learner.learned.spec
+        rewards = learned(self._probed["replay"])
+        top = spec.ceiling if spec.reward == "imitation" else math.inf
+        paid = torch.stack([rewards.mean(), (rewards >= top).float().mean()]).tolist()
+        return self.learner.probe() | {"reward/mean": paid[0], "reward/saturated": paid[1]}
+
+    def rewards(self) -> dict[str, Tensor]:
+        """Return learned rewards of some frames of every source, by name."""
+        return {name: self.learner.learned(frames) for name, frames in self._probed.items()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all that a resumed fit needs, besides the data."""
+        return {
+            **flattened("learner", self.learner.tensors()),
+            "generator": self._generator.get_state(),
+            "updates": torch.tensor(self.updates),
+        }
+
+    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
+        """Continue from what `tensors` returned."""
+        self.learner.load_tensors(under("learner", saved))
+        self._generator.set_state(saved["generator"].cpu())
+        self.updates = int(saved["updates"])

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict on a reward that was fitted to data alone."""
+
+from dataclasses import replace
+
+from pureward.diagnostics.probe import SOURCES
+from pureward.diagnostics.verdict import Rows, Verdict, find_verdict
+
+#: Share of the variance of held-out rewards that r_φ must explain.
+EXPLAINED = 0.2
+_LOGS = "the logs"
+
+
+def fit_verdict(rows: Rows, method: str) -> Verdict:
+    """Return what the metrics of a fit mean for its reward; rules as for runs, in other words.
+
+    Args:
+        rows: of its metrics.jsonl; steps count updates of D.
+        method: its name in `METHODS`.
+    """
+    found = find_verdict(rows, method)
+    numbers = found.numbers | {
+        name: value
+        for row in rows
+        if row["kind"] == "model"
+        for name, value in row.items()
+        if name.startswith("model/")
+    }
+    explained = numbers.get("model/explained")
+    model = "" if explained is None else f"r_φ explains {explained:.0%} of held-out rewards"
+    name, sentence = found.name, found.sentence.replace(SOURCES["replay"], _LOGS)
+    accepted = numbers.get("success/replay")
+    if explained is not None and explained < EXPLAINED and name != "view mismatch":
+        name, sentence = "not learned", f"{model}: annotate more episodes, or longer ones"
+    elif name in ("discriminator won", "starved") and accepted is not None:
+        name = "no successes found"
+        sentence = (
+            f"D accepts {accepted:.0%} of the logs: none of them succeeds, or D tells them from "
+            "the positives by something else than behaviour; run `pureward check` on both"
+        )
+    elif name == "undecided" and model:
+        name, sentence = "healthy", model
+    elif model:
+        sentence += f"; {model}"
+    return replace(found, name=name, sentence=sentence, numbers=numbers)

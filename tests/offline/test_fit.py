@@ -1,0 +1,202 @@
+"""A reward from demonstrations and logs: learned, saved, continued after a stop, refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from pictures import demonstrations, episode, logs
+
+import pureward
+from pureward.cli import main
+from pureward.data.episodes import annotated
+from pureward.offline import fit as module
+from pureward.offline.fitter import FIT
+from pureward.offline.sources import load
+from pureward.offline.verdict import fit_verdict
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.priors.estimators import auc
+from pureward.rewards.view import View
+from pureward.runs.log import read_metrics
+
+TINY = replace(
+    FIT,
+    learning_rate=1e-2,
+    batch=8,
+    network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0, dropout=0.0, view=View.off()),
+    model=replace(FIT.model, learning_rate=1e-2, batch_size=16, epochs=6),
+)
+
+
+def fit(out, **changes):
+    settings = {"demonstrations": demonstrations(), "updates": 30, "config": TINY, "device": "cpu"}
+    return pureward.fit(logs(), out=out, **(settings | changes))
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(module, "_PROBE_EVERY", 10)
+    monkeypatch.setattr(module, "_AT_ONCE", 5)
+    monkeypatch.setattr("pureward.online.prior._FRAMES", 64)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PROBE_EVERY", 10)
+        yield fit(tmp_path_factory.mktemp("fit") / "reward", updates=60)
+
+
+def test_successes_among_the_logs_are_rewarded_more_than_failures(fitted):
+    frames, truth, _ = annotated(logs())
+    rewards = fitted.reward()(frames)
+    assert auc(rewards[truth > 0], rewards[truth == 0]) > 0.8
+
+
+def test_the_folder_holds_reward_metrics_plot_and_verdict(fitted):
+    assert (fitted.state, fitted.updates) == ("finished", 60)
+    assert (fitted.path / "fit.png").read_bytes()[:4] == b"\x89PNG"
+    rows = read_metrics(fitted.path / "metrics.jsonl")
+    assert [row["step"] for row in rows if row["kind"] == "probe"] == [10, 20, 30, 40, 50, 60]
+    assert 0 < rows[-2]["prior"] < 1
+    assert "prior/value" in rows[-2]
+    status = json.loads((fitted.path / "status.json").read_text())
+    assert (status["state"], status["verdict"]) == ("finished", fitted.verdict.name)
+    assert fitted.verdict.name == "healthy"
+    assert "on the logs" in fitted.verdict.sentence
+
+
+def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch):
+    whole = fit(tmp_path / "whole").reward()
+    probe = module.Fitter.probe
+
+    def stopped(self):
+        stop.append(self)
+        return probe(self)
+
+    stop: list = []
+    keep = module._Fit._keep
+    monkeypatch.setattr(module.Fitter, "probe", stopped)
+
+    def kept(self):
+        self.stop.requested = len(stop) == 2
+        return keep(self)
+
+    monkeypatch.setattr(module._Fit, "_keep", kept)
+    first = fit(tmp_path / "part")
+    assert (first.state, first.updates, first.verdict) == ("interrupted", 20, None)
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_PROBE_EVERY", 10)
+    monkeypatch.setattr(module, "_AT_ONCE", 5)
+    monkeypatch.setattr("pureward.online.prior._FRAMES", 64)
+    second = fit(tmp_path / "part")
+    assert (second.state, second.updates) == ("finished", 30)
+    ours, theirs = (r.discriminator.state_dict() for r in (second.reward(), whole))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    steps = [row["step"] for row in read_metrics(tmp_path / "part/metrics.jsonl", "probe")]
+    assert steps == [10, 20, 30]
+
+
+def test_a_finished_fit_is_not_repeated_and_goes_on_with_more_updates(tmp_path):
+    fit(tmp_path)
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    assert fit(tmp_path).verdict is not None
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+    assert fit(tmp_path, updates=35).updates == 35
+
+
+def test_annotations_give_a_gated_reward_model(tmp_path):
+    rated = [
+        episode(n, solved=n % 2 == 0, split="held-out" if n < 5 else "train") for n in range(20)
+    ]
+    done = fit(tmp_path / "a", demonstrations=None, annotations=rated)
+    assert done.reward().spec.reward == "gated"
+    assert done.verdict.numbers["model/explained"] > 0.5
+    # With demonstrations as well, D learns from them and r_φ from the annotations.
+    both = fit(tmp_path / "b", annotations=rated)
+    frames, truth, _ = annotated(rated)
+    predicted = both.reward().predicted(frames)
+    assert predicted[truth > 0].mean() > predicted[truth == 0].mean() + 0.3
+
+
+@pytest.mark.parametrize("method", ["gail", "pugail"])
+def test_other_methods_on_the_same_data(tmp_path, method):
+    assert fit(tmp_path, method=method, updates=10).reward().spec.reward == "imitation"
+
+
+def test_regression_needs_no_discriminator(tmp_path):
+    rated = [episode(n, solved=n % 2 == 0) for n in range(12)]
+    done = fit(tmp_path, demonstrations=None, annotations=rated, method="prl")
+    assert (done.updates, done.verdict.name) == (0, "healthy")
+    assert (tmp_path / "fit.png").exists()
+
+
+def test_known_failures_choose_the_risk_that_takes_them(tmp_path):
+    failures = [episode(n, solved=False) for n in range(50, 56)]
+    done = fit(tmp_path, failures=failures, updates=10)
+    assert done.state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"demonstrations": None}, "needs demonstrations or annotations"),
+        ({"method": "nn-purl"}, "nn-purl needs annotations"),
+        ({"method": "truth"}, "learned one"),
+        ({"method": "gial"}, "unknown method"),
+        ({"updates": 0}, "updates must be at least 1"),
+        ({"prior": "1.5"}, "prior"),
+        ({"demonstrations": demonstrations(8, held_out=2)}, "5 held-out demonstrations, got 2"),
+        ({"annotations": demonstrations()}, "annotated episodes need rewards"),
+        ({"demonstrations": [episode(0, solved=True, side=64)] * 20, "prior": 0.5}, "one shape"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, changes, said):
+    with pytest.raises(pureward.InputError, match=said):
+        fit(tmp_path, **changes)
+
+
+def test_a_folder_of_another_fit_is_not_overwritten(tmp_path):
+    fit(tmp_path, updates=10)
+    with pytest.raises(pureward.InputError, match=r"other settings \(seed\)"):
+        fit(tmp_path, updates=10, seed=1)
+
+
+def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys):
+    whole = load("unlabeled", logs())
+    size = whole.episodes[0].frames.numel()
+    some = load("unlabeled", logs(), most_bytes=5 * size)
+    assert (len(some.episodes), some.left_out) == (5, 15)
+    assert "15 more" in str(some)
+
+
+def test_a_verdict_on_logs_without_successes_names_the_leak_check():
+    row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.0}
+    row |= {"mean/train": 0.9, "mean/replay": 0.0, "reward/mean": 0.0}
+    verdict = fit_verdict([{"kind": "probe", "step": 1, **row}], "nn-pugail")
+    assert verdict.name == "no successes found"
+    assert "pureward check" in verdict.sentence
+
+
+def test_a_reward_model_that_explains_nothing_is_called_so():
+    rows = [{"kind": "model", "step": 0, "model/explained": 0.01}]
+    assert fit_verdict(rows, "prl").name == "not learned"
+
+
+def test_the_command_line_fits_files_and_refuses_what_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, count in (("demos", 6), ("logs", 6)):
+        (tmp_path / name).mkdir()
+        for number in range(count):
+            one = episode(number, solved=name == "demos" or number < 3, side=64)
+            np.save(f"{name}/{number}.npy", one.frames.permute(0, 2, 3, 1).numpy())
+    words = ["fit", "--demonstrations", "demos", "--unlabeled", "logs", "--out", "reward"]
+    with pytest.raises(SystemExit, match="2"):
+        main([*words, "--device", "cpu"])
+    assert "--held-out 0.5, or give η" in capsys.readouterr().err
+    main([*words, "--device", "cpu", "--prior", "0.5", "--updates", "2"])
+    assert "finished after 2 updates" in capsys.readouterr().out
+    assert pureward.load_reward("reward")(torch.zeros(2, 3, 64, 64, dtype=torch.uint8)).shape == (
+        2,
+    )
