@@ -1,9 +1,7 @@
-"""Compression is lossless; `compact` rounds within its grid."""
+"""`compact` rounds within its grid."""
 
 from dataclasses import replace
 
-import h5py
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +11,7 @@ import pureward
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import Episode
-from pureward.data.pack import GRID, compact, pack
+from pureward.data.pack import GRID, compact
 from pureward.data.writing import write_episodes
 from pureward.runs.collect import rollout
 
@@ -34,22 +32,6 @@ def _first(episode: Episode, steps: int) -> Episode:
         state=episode.state[: steps + 1],
         simulator={name: value[: steps + 1] for name, value in episode.simulator.items()},
     )
-
-
-def test_packing_keeps_every_bit_and_attribute(tmp_path):
-    file = tmp_path / "loose.hdf5"
-    values = np.random.default_rng(0).normal(size=(300, 4)).round(2)
-    with h5py.File(file, "w") as loose:
-        loose.attrs["of"] = "all"
-        loose.create_dataset("episode_0/observations/qpos", data=values)
-        loose["episode_0"].attrs["split"] = "train"
-    before = file.stat().st_size
-    pack(file)
-    assert file.stat().st_size < before
-    with h5py.File(file) as packed:
-        assert packed.attrs["of"] == "all"
-        assert packed["episode_0"].attrs["split"] == "train"
-        assert np.array_equal(packed["episode_0/observations/qpos"][()], values)
 
 
 def test_the_same_episodes_make_the_same_file(lifted, tmp_path):

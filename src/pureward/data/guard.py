@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 FETCH = "the dataset is damaged, fetch or collect it again"
 
-_LARGEST_JSON = 1 << 24  # characters; parsing takes about twenty times as much memory
+#: Characters of a JSON file; parsing takes about twenty times as much memory.
+LARGEST_JSON = 1 << 24
 
 _MOST_PIXELS = 1 << 25  # of one image; a camera of 8K has 33 million
 
@@ -117,10 +118,10 @@ def read_json(file: Path, root: Path) -> Any:
     """Read JSON of limited length from a file in the folder `root`."""
     check_file(file, root)
     with file.open(encoding="utf-8") as opened:
-        text = opened.read(_LARGEST_JSON + 1)
-    if len(text) > _LARGEST_JSON:
+        text = opened.read(LARGEST_JSON + 1)
+    if len(text) > LARGEST_JSON:
         raise InputError(
-            f"{file} must not be longer than {readable(_LARGEST_JSON)}; fetch the dataset "
+            f"{file} must not be longer than {readable(LARGEST_JSON)}; fetch the dataset "
             "again, or make its images smaller: their bounds are listed pixel by pixel"
         )
     return json.loads(text)

@@ -2,23 +2,26 @@
 """Writes episodes as a Minari dataset: lossless, compressed, atomic."""
 
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import h5py
 import minari
 import numpy as np
 from gymnasium import spaces
-from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 from torch import Tensor
 
-from pureward.data.dataset import in_memory
 from pureward.data.episodes import Episode
+from pureward.data.guard import LARGEST_JSON
 from pureward.data.hdf5 import FILE
-from pureward.data.pack import pack
+from pureward.data.lazy import LazyFrames, per_block
+from pureward.data.prefetch import prefetched
 from pureward.data.readers.minari import OURS, UNRATED
+from pureward.data.replay.layout import readable
 from pureward.errors import InputError
 from pureward.files import whole_folder
 
@@ -26,31 +29,29 @@ _NOT_A_NAME = re.compile(r"[^-_\w]")
 
 
 def write_episodes(
-    folder: Path, episodes: Iterable[Episode], *, task: str | None, name: str = "episodes"
+    folder: Path,
+    episodes: Iterable[Episode],
+    *,
+    task: str | None,
+    name: str = "episodes",
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write episodes to FOLDER/data, atomically; frames on disk are read one episode at a time.
+    """Write episodes to FOLDER/data, atomically; frames on disk are read a block at a time.
 
     Args:
         folder: of the dataset; FOLDER/data must not exist.
         episodes: at least one with states or frames, all with the same columns of the same sizes.
         task: its name, or None if it is not one of ours.
         name: the dataset's id in Minari is pureward/TASK/NAME-v0.
+        facts: `fps`, `lossy` and `states_ends` of the `Dataset` that reads them, if not default.
     """
     if (folder / "data").exists():
         raise InputError(f"{folder / 'data'} exists already; choose another folder or delete it")
-    remaining = map(in_memory, episodes)
+    remaining = iter(episodes)
     first = next(remaining, None)
     if first is None or not _observations(first):
         raise InputError(f"{folder}: a dataset needs at least one episode with states or frames")
-    tags: list[dict[str, str]] = []
-
-    def buffers() -> Iterator[EpisodeBuffer]:
-        for number, episode in enumerate(chain([first], remaining)):
-            _check_alike(f"{folder}, episode {number}", episode, first)
-            rated = {} if episode.rated else {"rated": UNRATED}
-            tags.append({"split": episode.split, "policy": episode.policy} | rated)
-            yield _buffer(episode)
-
+    _check_size(folder, first)
     with whole_folder(folder / "data") as partial:
         storage = MinariStorage.new(
             partial.resolve(),  # Minari cannot get the size of a relative path
@@ -58,17 +59,97 @@ def write_episodes(
             action_space=spaces.Box(-1.0, 1.0, _actions(first).shape[1:]),
             jpeg_encoding=False,
         )
+        count = steps = 0
+        with h5py.File(partial / FILE, "w", libver="v110") as file:
+            for count, episode in enumerate(chain([first], remaining), start=1):
+                where = f"{folder}, episode {count - 1}"
+                _check_alike(where, episode, first)
+                _check_room(where, partial, episode)
+                _write(file.create_group(f"episode_{count - 1}"), count - 1, episode)
+                steps += len(episode)
         storage.update_metadata(
             {
                 "dataset_id": f"pureward/{task or 'own'}/{_NOT_A_NAME.sub('-', name)}-v0",
                 "minari_version": minari.__version__,
-                OURS: {"task": task},
+                "total_episodes": count,
+                "total_steps": steps,
+                OURS: {"task": task, **(facts or {})},
             }
         )
-        storage.update_episodes(buffers())
-        storage.update_episode_metadata(tags)
-        pack(partial / FILE)
         storage.update_metadata({"dataset_size": storage.get_size()})
+
+
+def _write(group: h5py.Group, number: int, episode: Episode) -> None:
+    """Write an episode as Minari does, in chunks that are compressed without loss."""
+    last = np.arange(1, len(episode) + 1) == len(episode)
+    columns = {f"observations/{name}": value for name, value in _observations(episode).items()} | {
+        "actions": _actions(episode),
+        "rewards": episode.rewards,
+        "terminations": last & episode.terminated,
+        "truncations": last & (not episode.terminated),
+    }
+    if episode.success is not None:
+        columns["infos/success"] = episode.success
+    group.create_group("infos")
+    for name, values in columns.items():
+        _write_column(group, name, values)
+    group.attrs.update({"id": number, "total_steps": len(episode)})
+    group.attrs.update({"split": episode.split, "policy": episode.policy})
+    if not episode.rated:
+        group.attrs["rated"] = UNRATED
+
+
+def _write_column(group: h5py.Group, name: str, values: Tensor | LazyFrames | np.ndarray) -> None:
+    shape = tuple(values.shape)
+    if not np.prod(shape):
+        group.create_dataset(name, data=values)
+        return
+    dtype = _dtype(values)
+    rows = min(len(values), per_block(shape[1:], dtype.itemsize))
+    packed = {"chunks": (rows, *shape[1:]), "compression": "gzip", "shuffle": True}
+    column = group.create_dataset(name, shape, dtype, **packed)
+    start = 0
+    for part in _parts(values, rows):
+        column[start : start + len(part)] = part
+        start += len(part)
+
+
+def _parts(values: Tensor | LazyFrames | np.ndarray, rows: int) -> Iterator[np.ndarray]:
+    if isinstance(values, LazyFrames):
+        yield from (clip.numpy() for clip in prefetched(values.clips(rows)))
+        return
+    array = values.cpu().numpy() if isinstance(values, Tensor) else values
+    yield from (array[start : start + rows] for start in range(0, len(array), rows))
+
+
+def _dtype(values: Tensor | LazyFrames | np.ndarray) -> np.dtype:
+    if isinstance(values, LazyFrames):
+        return np.dtype(np.uint8)
+    return values.numpy(force=True).dtype if isinstance(values, Tensor) else values.dtype
+
+
+def _check_size(folder: Path, episode: Episode) -> None:
+    """Refuse frames whose bounds, which Minari lists value by value, are too long to read."""
+    if episode.frames is None:
+        return
+    channels, height, width = episode.frames.shape[1:]
+    if len("0, 255, ") * channels * height * width > LARGEST_JSON:
+        raise InputError(
+            f"{folder}: frames of {height}×{width} with {channels} channels are too large for a "
+            "Minari dataset; make them smaller, such as size=(480, 640)"
+        )
+
+
+def _check_room(where: str, folder: Path, episode: Episode) -> None:
+    """Refuse an episode that may not fit on the disk: HDF5 crashes on a full one."""
+    columns = (*_observations(episode).values(), episode.actions, episode.rewards)
+    needed = sum(column.nbytes for column in columns if column is not None)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"{where}: needs up to {readable(needed)}, and {folder.parent} has {readable(free)} "
+            "free; free some or choose another disk"
+        )
 
 
 def _check_alike(where: str, episode: Episode, first: Episode) -> None:
@@ -84,19 +165,19 @@ def _check_alike(where: str, episode: Episode, first: Episode) -> None:
 def _sizes(episode: Episode) -> dict[str, tuple[int, ...]]:
     """Shapes of observations and actions at one step, by name."""
     actions = {} if episode.actions is None else {"actions": episode.actions}
-    return {name: tuple(v.shape[1:]) for name, v in (_observations(episode) | actions).items()}
+    columns = {**_observations(episode), **actions}
+    return {name: tuple(value.shape[1:]) for name, value in columns.items()}
 
 
-def _observations(episode: Episode) -> dict[str, Tensor]:
-    frames = None if episode.frames is None else episode.frames[:]
-    seen = {"state": episode.state, "frames": frames, **episode.simulator}
+def _observations(episode: Episode) -> dict[str, Tensor | LazyFrames]:
+    seen = {"state": episode.state, "frames": episode.frames, **episode.simulator}
     return {name: value for name, value in seen.items() if value is not None}
 
 
-def _space(value: Tensor) -> spaces.Box:
-    array = value.cpu().numpy()
-    low, high = (0, 255) if array.dtype == np.uint8 else (-np.inf, np.inf)
-    return spaces.Box(low, high, array.shape[1:], array.dtype)  # pyright: ignore[reportArgumentType]
+def _space(values: Tensor | LazyFrames) -> spaces.Box:
+    dtype = _dtype(values)
+    low, high = (0, 255) if dtype == np.uint8 else (-np.inf, np.inf)
+    return spaces.Box(low, high, values.shape[1:], dtype)  # pyright: ignore[reportArgumentType]
 
 
 def _actions(episode: Episode) -> np.ndarray:
@@ -104,17 +185,3 @@ def _actions(episode: Episode) -> np.ndarray:
     if episode.actions is None:
         return np.zeros((len(episode), 0), np.float32)
     return episode.actions.cpu().numpy()
-
-
-def _buffer(episode: Episode) -> EpisodeBuffer:
-    last = np.arange(1, len(episode) + 1) == len(episode)
-    infos = {} if episode.success is None else {"success": episode.success.cpu().numpy()}
-    # Minari's type hints ask for lists; it stores arrays unchanged.
-    columns: dict[str, Any] = {
-        "observations": {name: v.cpu().numpy() for name, v in _observations(episode).items()},
-        "actions": _actions(episode),
-        "rewards": episode.rewards.cpu().numpy(),
-        "terminations": last & episode.terminated,
-        "truncations": last & (not episode.terminated),
-    }
-    return EpisodeBuffer(**columns, infos=infos)

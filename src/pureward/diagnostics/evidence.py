@@ -52,8 +52,9 @@ class ScoredEpisode:
         """The episode as frames over panels of the rewards, and of D if there is one."""
         assert self.episode.frames is not None
         returns, paid = self.returns(), self.learned.numpy()
-        truth, kind = {"true r": (self.episode.rewards.numpy(), "k")}, "learned"
-        panels = [Panel(title="true r", tracks=truth)]
+        rated, kind = self.episode.rated, "learned"
+        truth = {"true r": (self.episode.rewards.numpy(), "k")} if rated else {}
+        panels = [Panel(title="true r", tracks=truth)] if rated else []
         if self.predicted is None:
             learned = "r = −log(1 − D)"
             panels.append(Panel(title=learned, tracks={learned: (paid, "C1")}))
@@ -65,9 +66,9 @@ class ScoredEpisode:
         if self.success is not None:
             trust = {"D": (self.success.numpy(), "C2")}
             panels.append(Panel(title="D", tracks=trust, highest=1.0, threshold=0.5))
+        known = f", true return {returns['true_return']:.1f}" if rated else ""
         return Strip(
-            title=f"{title}: {kind} return {returns[f'{kind}_return']:.1f}, "
-            f"true return {returns['true_return']:.1f}",
+            title=f"{title}: {kind} return {returns[f'{kind}_return']:.1f}{known}",
             frames=np.stack(cameras(self.episode.frames[1:]), axis=1),
             panels=panels,
         )

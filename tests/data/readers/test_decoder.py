@@ -100,6 +100,7 @@ print(same, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_reads_too(tmp_path):
     """FFmpeg's threads are not in it."""
     large = IMAGES.repeat(8, axis=1).repeat(8, axis=2)

@@ -2,6 +2,7 @@
 """Reads Minari datasets: those of `pureward collect`, and others with image observations."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,14 @@ def read(path: Path, options: Options) -> Dataset:
         with guarding(f"{where}, episode {index}"):
             return _episode(storage, index, keys, splits[index], options, ours)
 
+    facts = own if isinstance(own, dict) else {}
+    rate = facts.get("fps")
     return Dataset(
         path=path,
-        task=own.get("task") if isinstance(own, dict) else None,
-        lossy=storage.jpeg_encoding and stored_as_jpeg(space, keys),
+        task=facts.get("task"),
+        lossy=(storage.jpeg_encoding and stored_as_jpeg(space, keys)) or bool(facts.get("lossy")),
+        states_ends=bool(facts.get("states_ends", True)),
+        fps=float(rate) if isinstance(rate, int | float) and 0 < rate < math.inf else None,
         episodes=LazyEpisodes(splits, episode),
     )
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads robomimic's HDF5 files: data/demo_i with obs, actions, rewards, dones, and mask splits."""
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -30,15 +31,30 @@ def read(path: Path, options: Options) -> Dataset:
     with guarding(path):
         check_file(path, path)
         with h5py.File(path, "r") as root:
-            demos = sorted(_group(root, "data"), key=lambda name: in_order(Path(name)))
+            demos = demos_in(root)
             splits = _splits(root, demos, options)
+            rate = _rate(root)
 
     def episode(index: int) -> Episode:
         where = f"{path}, {demos[index]}"
         with guarding(where):
             return _episode(path, demos[index], where, splits[index], options)
 
-    return Dataset(path=path, episodes=LazyEpisodes(splits, episode))
+    return Dataset(path=path, fps=rate, episodes=LazyEpisodes(splits, episode))
+
+
+def demos_in(root: h5py.File) -> list[str]:
+    """Return the names of the episodes in order: demo_2 comes before demo_10."""
+    return sorted(_group(root, "data"), key=lambda name: in_order(Path(name)))
+
+
+def _rate(root: h5py.File) -> float | None:
+    """The control frequency of robosuite's environments, which is that of the images."""
+    try:
+        rate = json.loads(root["data"].attrs["env_args"])["env_kwargs"]["control_freq"]  # type: ignore
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < math.inf else None
 
 
 def _group(parent: h5py.Group, name: str) -> h5py.Group:

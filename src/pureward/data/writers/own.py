@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes episodes of any format as our own dataset."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pureward.data.dataset import Dataset, read_episodes
+from pureward.data.draw import Painter
+from pureward.data.episodes import Episode
+from pureward.data.writing import write_episodes
+from pureward.errors import InputError
+from pureward.files import whole_folder
+from pureward.pixels import SIDE
+from pureward.progress import Progress
+
+
+def import_episodes(
+    source: str | os.PathLike[str],
+    out: Path,
+    *,
+    images: str | Sequence[str] | None = None,
+    size: tuple[int, int] | None = (SIDE, SIDE),
+    held_out: float = 0.2,
+) -> Dataset:
+    """Write the episodes of a dataset as our own, with frames that lose nothing more.
+
+    Frames are read a block at a time. The folder is written completely or not at all.
+
+    Args:
+        source: a path, or the id of a Minari dataset in the local cache, as for `read_episodes`.
+        out: folder of the new dataset; it must not exist.
+        images: one or more images to stack as channels, if the source names several.
+        size: height and width of the frames; None keeps those that are stored.
+        held_out: share of the episodes to hold out if the source has no splits.
+
+    Returns:
+        The new dataset: splits, rewards, successes, states, actions, fps, and whether the source
+        was compressed with loss, are those of the source.
+    """
+    if os.path.lexists(out):  # also True for a broken link
+        raise InputError(f"{out} exists already; choose another folder or delete it first")
+    dataset = read_episodes(source, images=images, size=size, held_out=held_out)
+    write_dataset(out, dataset, with_frames(dataset))
+    return read_episodes(out, size=None)
+
+
+def write_dataset(out: Path, dataset: Dataset, episodes: Iterator[Episode]) -> None:
+    """Write episodes of a dataset as our own, atomically, with what the dataset states of itself.
+
+    Args:
+        out: folder of the new dataset; it must not exist.
+        dataset: that the episodes are of.
+        episodes: as many as it has, perhaps with other rewards.
+    """
+    facts = {"fps": dataset.fps, "lossy": dataset.lossy, "states_ends": dataset.states_ends}
+    with whole_folder(out) as folder:
+        bar = Progress(episodes, total=len(dataset), desc=str(out), unit="episode")
+        write_episodes(folder, bar, task=dataset.task, name=out.name, facts=facts)
+
+
+def with_frames(dataset: Dataset, numbers: Sequence[int] | None = None) -> Iterator[Episode]:
+    """Yield the episodes of a dataset; those of our tasks without frames are drawn.
+
+    Args:
+        dataset: with frames, or with simulator states of one of our tasks.
+        numbers: of the episodes; None for all.
+    """
+    painter: Painter | None = None
+    for number in range(len(dataset)) if numbers is None else numbers:
+        episode = dataset[number]
+        if episode.frames is None:
+            if dataset.task is None:
+                raise InputError(
+                    f"{dataset.path}, episode {number}: has no frames, and does not name the task "
+                    "to draw them; record it with frames"
+                )
+            painter = painter or Painter(dataset.task)
+            episode = painter.draw(episode)
+        yield episode

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores a dataset with a learned reward, into a folder that can be continued."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from pureward.data.dataset import READERS, Dataset, find_reader, in_memory, read_episodes
+from pureward.data.guard import check_fits
+from pureward.data.lazy import LazyFrames
+from pureward.data.writers.own import with_frames, write_dataset
+from pureward.errors import InputError, InUseError
+from pureward.files import clear_leftovers, read_object, take_lock, write_json
+from pureward.progress import Progress
+from pureward.rewards.learned import LearnedReward
+from pureward.rewards.saved import load_reward
+from pureward.scoring.pipeline import columns, score_episodes
+from pureward.scoring.table import Scores, Table
+from pureward.types import find_device
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ABOUT = "score.json"
+_RATE = 20.0  # frames per second of films of datasets that do not state theirs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """What `score` found and wrote."""
+
+    scores: Scores
+    continued: int
+    """Episodes that an earlier call had scored."""
+    files: list[Path]
+
+    def summary(self) -> str:
+        """Return counts and means in words."""
+        values = self.scores.columns
+        parts = [
+            f"{len(self.scores):,} episodes, {len(values['reward']):,} frames",
+            f"mean reward {values['reward'].mean():.3f}",
+        ]
+        if "D" in values:
+            parts.append(f"D above ½ on {(values['D'] > 0.5).mean():.0%}")
+        return ", ".join(parts)
+
+
+def score(
+    reward: str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    out: Path,
+    *,
+    images: str | Sequence[str] | None = None,
+    copy: bool = False,
+    films: Sequence[int] = (),
+    discount: float | None = None,
+    device: str = "auto",
+) -> Scored:
+    """Write the rewards of all frames of a dataset as OUT/rewards.parquet.
+
+    A call that was interrupted is continued by the same call; one that was finished adds a copy or
+    films. Episodes are numbered as `read_episodes` does. A row of the table is a frame; the reward
+    of step t is that of frame t + 1.
+
+    Args:
+        reward: a run directory, or the folder of a saved reward.
+        source: a path, or the id of a Minari dataset in the local cache, as for `read_episodes`.
+        out: folder of the table; new, or that of an earlier call.
+        images: the cameras that the reward was trained on, if the source names several.
+        copy: also write the dataset with these rewards: OUT/relabelled for LeRobot,
+            OUT/relabelled.hdf5 for robomimic, OUT/relabelled in our own format for others.
+        films: numbers of episodes to write as OUT/episode-N.mp4, above curves of their values.
+        discount: γ of the RL library that will use the copy; needed if the reward has an absorbing
+            state, which terminal steps are paid for.
+        device: "auto" (CUDA if available), "cpu" or "cuda".
+    """
+    learned = load_reward(reward, device=find_device(device))
+    network = learned.spec.network
+    dataset = read_episodes(source, images=images, size=(network.height, network.width))
+    outside = [number for number in films if not 0 <= number < len(dataset)]
+    if outside:
+        raise InputError(
+            f"{source} has episodes 0 to {len(dataset) - 1}, got {outside[0]} in films; choose "
+            "others"
+        )
+    if copy:
+        _check_discount(learned, discount)
+    about = {
+        "reward": _digest(learned),
+        "arithmetic": learned.arithmetic,
+        "source": str(Path(source).resolve()) if Path(source).exists() else str(source),
+        "images": [images] if isinstance(images, str) else list(images or ()),
+        "episodes": len(dataset),
+        "columns": columns(learned),
+    }
+    with _locked(out):
+        _check_same(out, about)
+        table = Table(out, columns(learned))
+        continued = len(dataset) if table.file.exists() else table.done()
+        _write_table(table, learned, dataset, continued, f"{source}")
+        table.finish()
+        made = Scored(scores=table.load(), continued=continued, files=[table.file])
+        if len(made.scores) != len(dataset):
+            raise InputError(f"{table.file} has other episodes than {source}; delete it")
+        if copy:
+            bonus = learned.terminal_reward(discount) if discount is not None else 0.0
+            whole = read_episodes(source, images=images, size=None)
+            made.files.append(_copy(Path(source), out, whole, made.scores, bonus))
+        for number in films:
+            made.files.append(_film(out, dataset, made.scores, number))
+        write_json(out / _ABOUT, about | {"state": "finished", "summary": made.summary()})
+    return made
+
+
+def _write_table(
+    table: Table, learned: LearnedReward, dataset: Dataset, begin: int, title: str
+) -> None:
+    if begin == len(dataset):
+        return
+    scored = score_episodes(learned, dataset, range(begin, len(dataset)))
+    frames = 0
+    with Progress(total=len(dataset), initial=begin, desc=title, unit="episode") as bar:
+        for _, count in table.write(scored):
+            frames += count
+            bar.set_postfix_str(f"{frames:,} frames", refresh=False)
+            bar.update()
+
+
+def _digest(reward: LearnedReward) -> str:
+    """A hash of the settings and weights of a reward."""
+    found = hashlib.sha256(json.dumps(asdict(reward.spec), sort_keys=True).encode())
+    networks = [reward.discriminator] if reward.discriminator is not None else []
+    for network in (*networks, *reward.members):
+        for name, tensor in sorted(network.state_dict().items()):
+            found.update(name.encode())
+            found.update(tensor.float().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    """Make the folder, and refuse it if another process writes there."""
+    out.mkdir(parents=True, exist_ok=True)
+    held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            free = take_lock(held)
+        except OSError:  # a file system without locks
+            free = True
+        if not free:
+            raise InUseError(
+                f"one process at a time may write scores, and another is writing {out}; wait for "
+                "it or choose another folder"
+            )
+        yield
+    finally:
+        os.close(held)
+
+
+def _check_same(out: Path, about: dict[str, Any]) -> None:
+    """Refuse a folder of other scores, or of anything else."""
+    before = read_object(out / _ABOUT, absent=(FileNotFoundError,))
+    if not before:
+        if any(path.name != _ABOUT for path in out.iterdir()):
+            raise InputError(f"{out} must be a new folder or one of scores; choose another")
+        write_json(out / _ABOUT, about | {"state": "unfinished"})
+        return
+    clear_leftovers(out)
+    for name, value in about.items():
+        if before.get(name) != value:
+            raise InputError(
+                f"{out} holds scores with another {name}, {before.get(name)!r:.80}, not "
+                f"{value!r:.80}; choose another folder"
+            )
+
+
+def _check_discount(reward: LearnedReward, discount: float | None) -> None:
+    if reward.spec.absorbing and discount is None:
+        raise InputError(
+            "a reward with an absorbing state needs the discount of the RL library that will use "
+            "the copy, got None; pass discount, such as 0.99"
+        )
+    reward.terminal_reward(0.0 if discount is None else discount)  # checks the discount
+
+
+def _copy(source: Path, out: Path, dataset: Dataset, scores: Scores, bonus: float) -> Path:
+    """Write the dataset with the rewards of arrival frames; terminal steps get a bonus."""
+
+    def rewards(number: int) -> "NDArray":
+        values = scores.of(number)["reward"][1:].copy()
+        if bonus and dataset[number].terminated:
+            values[-1] += bonus
+        return values
+
+    reader = find_reader(source)
+    is_file = reader is READERS["robomimic"]
+    target = out / ("relabelled.hdf5" if is_file else "relabelled")
+    if target.exists():
+        return target
+    if is_file:
+        from pureward.data.writers.robomimic import copy_robomimic
+
+        copy_robomimic(source, target, rewards)
+    elif reader is READERS["lerobot"]:
+        from pureward.data.writers.lerobot import copy_lerobot
+
+        copy_lerobot(source, target, rewards)
+    else:
+        rated = (
+            replace(episode, rewards=torch.from_numpy(rewards(number)), rated=True)
+            for number, episode in enumerate(dataset)
+        )
+        write_dataset(target, dataset, rated)
+    return target
+
+
+def _film(out: Path, dataset: Dataset, scores: Scores, number: int) -> Path:
+    """Write an episode above the curves of its values."""
+    from pureward.diagnostics.evidence import ScoredEpisode
+    from pureward.diagnostics.strip import film_strip
+
+    path = out / f"episode-{number}.mp4"
+    if path.exists():
+        return path
+    (episode,) = with_frames(dataset, [number])
+    if isinstance(episode.frames, LazyFrames):
+        check_fits(3 * episode.frames.nbytes)
+    values = {name: torch.from_numpy(v[1:].copy()) for name, v in scores.of(number).items()}
+    seen = ScoredEpisode(
+        episode=in_memory(episode),
+        learned=values["reward"],
+        success=values.get("D"),
+        predicted=values.get("r_phi", None if "D" in values else values["reward"]),
+    )
+    film_strip(seen.strip(f"episode {number}"), path, dataset.fps or _RATE)
+    return path
