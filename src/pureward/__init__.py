@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pureward.errors import InputError as InputError
     from pureward.errors import SimulationError as SimulationError
     from pureward.errors import TrainingError as TrainingError
+    from pureward.offline.check import check as check
     from pureward.offline.fit import fit as fit
     from pureward.online.online_reward import OnlineReward as OnlineReward
     from pureward.rewards.config import RewardConfig as RewardConfig
@@ -69,6 +70,7 @@ _PUBLIC = {
     "SimulationError": "pureward.errors:SimulationError",
     "TrainingError": "pureward.errors:TrainingError",
     "View": "pureward.rewards.view:View",
+    "check": "pureward.offline.check:check",
     "collect": "pureward.runs.collect:collect",
     "evaluate": "pureward.training.evaluate:evaluate_run",
     "fit": "pureward.offline.fit:fit",
@@ -107,6 +109,7 @@ __all__ = [
     "TrainingError",
     "View",
     "__version__",
+    "check",
     "collect",
     "evaluate",
     "fit",

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 
 import pureward
 from pureward.cli.data import import_, score
-from pureward.cli.fitting import fit
+from pureward.cli.fitting import check, fit
 from pureward.cli.parsing import parse
 from pureward.cli.runs import config, run_verbs, settings_shown
 from pureward.cli.verbs import collect, demo, evaluate, plot, probe, reproduce, show, studio, tasks
@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
             "collect": collect,
             "import": import_,
             "score": score,
+            "check": check,
             "fit": fit,
             "evaluate": evaluate,
             "probe": probe,

@@ -2,6 +2,9 @@
 """The verbs `fit` and `check`, which need data and no environment."""
 
 from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 
 def fit(
@@ -69,3 +72,54 @@ def fit(
         print("call again to continue")
         return
     print(f"  {done.path / 'fit.png'}\n{done.verdict}")
+
+
+def check(
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")],
+    against: str = "",
+    images: tuple[str, ...] = (),
+    held_out: float = 0.2,
+    out: Path = Path("check.png"),
+    device: str = "auto",
+    seed: int = 0,
+) -> None:
+    """Check whether data is fit to learn a reward from; exit with 1 if something is wrong.
+
+    For example: pureward check demos.hdf5 --against logs/
+
+    Or: pureward check data/demos --against gym:CartPole-v1
+
+    Checked are sizes, lengths, rewards, copies across splits, frozen and black frames, and whether
+    there are enough episodes to estimate η. With --against, the first frames of both sides are
+    compared: what tells them apart before anybody acts is not behaviour, and D would learn it.
+
+    Args:
+        source: anything that pureward reads.
+        against: the other side: logs, data of the agent, or the name of an environment.
+        images: names of the images to use, if the data has several.
+        held_out: share of the episodes held out, if the data has no splits.
+        out: PNG file that shows where both sides differ, with --against.
+        device: where frames are drawn or simulated: "auto", "cpu" or "cuda".
+        seed: of the comparison.
+    """
+    from pureward.offline.check import check as run
+    from pureward.types import find_device
+
+    found = run(
+        source,
+        against=against or None,
+        images=images,
+        held_out=held_out,
+        out=out,
+        device=str(find_device(device)),
+        seed=seed,
+    )
+    for fact in found.facts:
+        print(fact)
+    for problem in found.problems:
+        print(f"problem: {problem}")
+    if found.picture is not None:
+        print(f"  {found.picture}")
+    if found.problems:
+        raise SystemExit(1)
+    print("no problem found")

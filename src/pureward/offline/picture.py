@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a fit: P(success) and η over updates, and the rewards of every kind of frame."""
+"""Pictures of a fit and of a leak check."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from pureward.diagnostics.probe import SOURCES
 from pureward.offline.fitter import Fitter
-from pureward.picture import save_figure
+from pureward.offline.leak import LeakReport
+from pureward.picture import cameras, save_figure
 
 Rows = Sequence[Mapping[str, Any]]
 #: Source of frames → its label and colour, as in the plots of runs.
@@ -22,6 +25,9 @@ _KINDS = {
     "replay": ("the logs", "C1"),
 }
 _BINS = 30
+_LONGEST_NAME = 28  # characters of a title
+_MOST_SIGMA = 3.0  # end of the colour scale
+_LEAST_SPREAD = 0.25  # grey levels; below it a difference is rounding
 
 
 def draw_fit(rows: Rows, fitter: Fitter, path: Path) -> None:
@@ -80,3 +86,57 @@ def _series(rows: Rows, name: str) -> np.ndarray:
     """A metric over updates, (count, 2)."""
     points = [(row["step"], row[name]) for row in rows if name in row]
     return np.array(points, dtype=float).reshape(-1, 2)
+
+
+def draw_leak(leak: LeakReport, names: tuple[str, str], path: Path) -> None:
+    """Write what a leak check looked at.
+
+    A frame of either side; the pixels where their means differ, in standard deviations; where
+    differences of neighbours differ, as after compression; and the held-out scores.
+
+    Args:
+        leak: the report.
+        names: of both sides.
+        path: of the PNG file.
+    """
+    figure = Figure(figsize=(14.5, 3.1), layout="constrained")
+    axes = list(figure.subplots(1, 5, width_ratios=(1, 1, 1.2, 1.2, 1.3)))
+    for axis, frames, name in zip(axes, leak.frames, names, strict=False):
+        axis.imshow(np.concatenate(cameras(frames[:1]), axis=2)[0])
+        axis.set_title(
+            name if len(name) < _LONGEST_NAME else f"…{name[-_LONGEST_NAME:]}", fontsize=9
+        )
+    first, second = (frames.float() for frames in leak.frames)
+    for axis, pair, title in (
+        (axes[2], (first, second), "difference of the means, in σ"),
+        (axes[3], (_rough(first), _rough(second)), "difference of fine detail, in σ"),
+    ):
+        shown = axis.imshow(_effect(*pair), cmap="magma", vmin=0, vmax=_MOST_SIGMA)
+        axis.set_title(title, fontsize=9)
+        figure.colorbar(shown, ax=axis, shrink=0.8)
+    for axis in axes[:4]:
+        axis.set_axis_off()
+    best, count = leak.cues[0], len(first)
+    scores = best.scores.numpy()
+    bins = np.linspace(scores.min(), scores.max() + 1e-9, 25)
+    for values, name in ((scores[:count], names[0]), (scores[count:], names[1])):
+        axes[4].hist(values, bins, alpha=0.6, label=name[-_LONGEST_NAME:])  # type: ignore
+    axes[4].set_title(f"held-out scores by {best.name}: AUC {best.auc:.2f}", fontsize=9)
+    axes[4].legend(fontsize=7, frameon=False)
+    verdict = f"leak by {best.name}" if leak.found else "no leak found"
+    figure.suptitle(f"{verdict} (AUC {best.auc:.2f}, by chance at most {best.chance:.2f})")
+    save_figure(figure, path)
+
+
+def _rough(frames: Tensor) -> Tensor:
+    """Size of the second differences at each pixel."""
+    across = frames[..., 1:-1, 2:] - 2 * frames[..., 1:-1, 1:-1] + frames[..., 1:-1, :-2]
+    down = frames[..., 2:, 1:-1] - 2 * frames[..., 1:-1, 1:-1] + frames[..., :-2, 1:-1]
+    return across.abs() + down.abs()
+
+
+def _effect(first: Tensor, second: Tensor) -> np.ndarray:
+    """Difference of the means of each pixel in standard deviations, cameras side by side."""
+    spread = ((first.var(0) + second.var(0)) / 2 + _LEAST_SPREAD**2).sqrt()
+    effect = ((first.mean(0) - second.mean(0)).abs() / spread).unflatten(0, (-1, 3)).amax(1)
+    return torch.cat(list(effect), dim=1).numpy()

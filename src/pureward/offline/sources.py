@@ -77,7 +77,7 @@ def load(
     for index in Progress(order, desc=f"reading {name}", unit="episode", leave=False):
         episode = dataset[index]
         if episode.frames is None:
-            painter = painter or _painter(dataset, name, device)
+            painter = painter or painter_of(dataset, name, device)
             episode = painter.draw(episode)
         assert episode.frames is not None
         room -= torch.Size(episode.frames.shape).numel()
@@ -120,7 +120,8 @@ def check_alike(loaded: Sequence[Loaded]) -> None:
             )
 
 
-def _painter(dataset: Dataset, name: str, device: torch.device | str) -> "Painter":
+def painter_of(dataset: Dataset, name: str, device: torch.device | str) -> "Painter":
+    """Return what draws the frames of a dataset that has states only."""
     from pureward.data.draw import Painter
 
     if dataset.task is None:

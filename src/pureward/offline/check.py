@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks whether data is fit to learn a reward from."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from pureward.data.dataset import find_reader, read_episodes
+from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
+from pureward.errors import InputError
+from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
+from pureward.offline.sources import describe, painter_of
+from pureward.offline.survey import Survey, Surveyed, survey
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
+
+if TYPE_CHECKING:
+    from pureward.data.dataset import Source
+
+_STILL = 0.5  # share of an episode that equal frames may fill
+_SHORTEST_STILL = 10  # frames; a short pause is no fault
+_SHARED = 0.5  # share of an episode's frames that occur elsewhere, from which on it is a copy
+_LARGE = 10.0  # rewards of a step are about 1 in the settings of pureward
+_NAMED = 5  # episodes listed in a sentence
+_WORLDS, _RESETS = 8, 8  # of an environment whose first frames are compared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a check found."""
+
+    facts: list[str]
+    """What the data is."""
+    problems: list[str]
+    """What should be changed, and how."""
+    leak: LeakReport | None = None
+    """Whether both sides can be told apart where behaviour is the same, if there are two."""
+    picture: Path | None = None
+    """What the classifier of the leak check looks at."""
+
+
+def check(
+    source: "Source",
+    *,
+    against: "Source | str | None" = None,
+    images: Sequence[str] = (),
+    held_out: float = 0.2,
+    out: str | Path | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> Checked:
+    """Check a dataset, alone or against another one or an environment.
+
+    Args:
+        source: anything that `read_episodes` takes.
+        against: logs or agent data, the same way, or the name of an environment; then the leak
+            check compares the first frames of both.
+        images: names of the images to stack as channels, if the data has several.
+        held_out: share of the episodes to hold out, if the data has no splits.
+        out: PNG file for the picture of the leak check; None for none.
+        device: where frames are drawn, if the data has states only.
+        seed: of the leak check and of the environment.
+    """
+    ours = _survey(source, images, held_out, device)
+    facts, problems = _facts(ours), list(_problems(ours))
+    if against is None:
+        return Checked(facts=facts, problems=problems)
+    if _is_data(against):
+        theirs = _survey(against, images, held_out, device)
+        facts += _facts(theirs)
+        problems += [*_problems(theirs, prior=False), *_between(ours, theirs)]
+        second = theirs.firsts
+    else:
+        second = _first_frames(str(against), device, seed)
+        facts.append(f"{against}: {len(second)} first frames of an environment")
+    for name, frames in ((ours.name, ours.firsts), (str(describe(against)), second)):
+        if len(frames) < FEWEST_FRAMES:
+            problems.append(
+                f"{name}: the leak check needs at least {FEWEST_FRAMES} episodes, got "
+                f"{len(frames)}; record more"
+            )
+            return Checked(facts=facts, problems=problems)
+    leak = find_leak(ours.firsts, second, seed=seed)
+    (problems if leak.found else facts).append(str(leak))
+    picture = None if out is None else Path(out)
+    if picture is not None:
+        from pureward.offline.picture import draw_leak
+
+        draw_leak(leak, (ours.name, str(describe(against))), picture)
+    return Checked(facts=facts, problems=problems, leak=leak, picture=picture)
+
+
+def _survey(source: "Source", images: Sequence[str], held_out: float, device: str) -> Survey:
+    dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
+    painter = None
+    if dataset[0].frames is None:
+        painter = painter_of(dataset, "data", device)
+    return survey(describe(source), dataset, painter)
+
+
+def _is_data(source: object) -> bool:
+    """Whether it is data; otherwise it must be the name of an environment."""
+    if not isinstance(source, str) or os.path.lexists(source):
+        return True
+    try:
+        find_reader(source)  # the id of a Minari dataset
+    except InputError:
+        return False
+    return True
+
+
+def _first_frames(name: str, device: str, seed: int) -> Tensor:
+    from pureward.envs import make
+
+    with make(name, _WORLDS, device, seed=seed, cameras=True) as env:
+        seen = [env.reset().frames for _ in range(_RESETS)]
+    return torch.cat([frames.cpu() for frames in seen if frames is not None])
+
+
+def _facts(found: Survey) -> list[str]:
+    episodes = found.episodes
+    steps = [episode.steps for episode in episodes]
+    shapes = Counter(episode.shape for episode in episodes)
+    shape = "×".join(map(str, shapes.most_common(1)[0][0]))
+    splits = Counter(episode.split for episode in episodes)
+    counts = ", ".join(f"{splits[name]} {name}" for name in SPLITS if splits[name])
+    lines = [
+        f"{found.name}: {len(episodes):,} episodes ({counts}), {sum(steps):,} steps of {shape}; "
+        f"lengths {min(steps):,} to {max(steps):,}, median {median(steps):,.0f}"
+    ]
+    rated = [episode for episode in episodes if episode.rated]
+    if rated:
+        low, high = (pick(e.rewards[i] for e in rated) for i, pick in ((0, min), (1, max)))
+        lines.append(f"{found.name}: rewards of {len(rated):,} episodes, {low:g} to {high:g}")
+    if found.drawn:
+        lines.append(f"{found.name}: frames are drawn from states; only the first were looked at")
+    return lines
+
+
+def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
+    """Yield what is wrong with one dataset, with its remedy."""
+    name, episodes = found.name, found.episodes
+    shapes = Counter(episode.shape for episode in episodes)
+    if len(shapes) > 1:
+        usual = shapes.most_common(1)[0][0]
+        other = [n for n, episode in enumerate(episodes) if episode.shape != usual]
+        yield f"{name}: frames must have one shape, {_named(other)} differ; resize or drop them"
+    held = len(found.split(HELD_OUT))
+    if prior and held < FEWEST_EPISODES:
+        yield (
+            f"{name}: an estimate of η needs at least {FEWEST_EPISODES} held-out episodes, got "
+            f"{held}; record more, hold out a larger share, or give η as a number"
+        )
+    empty = [n for n, episode in enumerate(episodes) if episode.empty]
+    if empty:
+        count = sum(episodes[n].empty for n in empty)
+        yield f"{name}: {count} frames are black or of one colour, in {_named(empty)}; drop them"
+    still = [n for n, episode in enumerate(episodes) if _is_still(episode)]
+    if still:
+        yield (
+            f"{name}: the picture stands still for most of {_named(still)}; check the camera, or "
+            "cut the end"
+        )
+    yield from _reward_problems(found)
+    copies = _copies(found.split(TRAIN), [e for e in episodes if e.split != TRAIN])
+    if copies:
+        yield (
+            f"{name}: {copies} held-out or failed episodes have most of their frames in the "
+            "training split, so they measure nothing; remove the copies"
+        )
+    whole = Counter(e.digests for e in found.split(TRAIN) if e.digests)
+    twice = sum(count - 1 for count in whole.values())
+    if twice:
+        yield f"{name}: {twice} training episodes are copies of others; remove them"
+
+
+def _reward_problems(found: Survey) -> Iterator[str]:
+    rated = [episode.rewards for episode in found.episodes if episode.rated]
+    if not rated:
+        return
+    low, high = min(ends[0] for ends in rated), max(ends[1] for ends in rated)
+    if low == high:
+        yield (
+            f"{found.name}: all rewards are {low:g}, and a reward model can learn nothing from "
+            "them; annotate failures too, or use the episodes as demonstrations"
+        )
+    elif max(abs(low), abs(high)) > _LARGE:
+        yield (
+            f"{found.name}: rewards reach {low:g} and {high:g}, and about 1 per step is expected; "
+            f"divide them by {max(abs(low), abs(high)):g}"
+        )
+
+
+def _between(ours: Survey, theirs: Survey) -> Iterator[str]:
+    """Yield what is wrong between two datasets, apart from the leak check."""
+    if ours.lossy != theirs.lossy:
+        lossy = ours if ours.lossy else theirs
+        yield (
+            f"{lossy.name} was compressed with loss and the other side was not, which a "
+            "discriminator can learn; store both the same way"
+        )
+    copies = _copies(theirs.episodes, ours.episodes)
+    if copies:
+        yield (
+            f"{copies} episodes of {ours.name} are in {theirs.name} as well; remove them there, "
+            "or D is told that they are no positives"
+        )
+
+
+def _copies(known: Sequence[Surveyed], others: Sequence[Surveyed]) -> int:
+    """How many of the others have most of their frames among those of known episodes."""
+    seen = {digest for episode in known for digest in episode.digests[1:]}
+    shares = (
+        sum(digest in seen for digest in episode.digests[1:]) / len(episode.digests[1:])
+        for episode in others
+        if len(episode.digests) > 1
+    )
+    return sum(share > _SHARED for share in shares)
+
+
+def _is_still(episode: Surveyed) -> bool:
+    return episode.still > max(_SHORTEST_STILL, _STILL * (episode.steps + 1))
+
+
+def _named(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_NAMED]))
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return f"episode{'s' if len(numbers) > 1 else ''} {shown}{more}"

@@ -1,0 +1,176 @@
+"""What `check` finds in data, and the leak check: found where there is one, silent where not."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from pictures import demonstrations, episode, firsts, logs
+from PIL import Image
+from torch import Tensor
+
+import pureward
+from pureward.cli import main
+from pureward.offline.check import check
+from pureward.offline.leak import FEWEST_FRAMES, find_leak
+
+
+def scenes(seed: int, count: int = 30, side: int = 32) -> Tensor:
+    """The same noisy scene with a square at a random place."""
+    ground = np.random.default_rng(99).integers(40, 200, (3, side, side))
+    rng = np.random.default_rng(seed)
+    frames = ground + rng.integers(-3, 4, (count, 3, side, side))
+    for frame in frames:
+        top, left = rng.integers(2, side - 10, 2)
+        frame[:, top : top + 8, left : left + 8] = 220
+    return torch.from_numpy(frames.astype(np.uint8))
+
+
+def jpeg(frames: Tensor) -> Tensor:
+    found = []
+    for frame in frames:
+        stream = io.BytesIO()
+        Image.fromarray(frame.permute(1, 2, 0).numpy()).save(stream, "JPEG", quality=90)
+        found.append(torch.from_numpy(np.array(Image.open(stream))).permute(2, 0, 1))
+    return torch.stack(found)
+
+
+def border(frames: Tensor) -> Tensor:
+    changed = frames.clone()
+    changed[..., -1] = 0
+    return changed
+
+
+def clock(frames: Tensor) -> Tensor:
+    changed = frames.clone()
+    changed[:, :, 5:8, 20:26] = 255
+    return changed
+
+
+LEAKS = {
+    "texture": jpeg,
+    "colour": lambda frames: (1.02 * frames.float()).round().to(torch.uint8),
+    "border": border,
+}
+
+
+@pytest.mark.parametrize("cue", LEAKS)
+def test_a_leak_is_found_by_its_cue_with_a_remedy(cue):
+    report = find_leak(LEAKS[cue](scenes(1)), scenes(2))
+    assert report.found
+    assert report.cues[0].name == cue
+    assert report.cues[0].auc > 0.95
+    assert str(report).startswith(f"leak: frames can be told apart by their {cue}")
+
+
+def test_a_clock_in_the_picture_is_found_in_the_picture():
+    report = find_leak(clock(scenes(1)), scenes(2))
+    assert report.found
+    assert any(cue.name == "picture" and cue.leaks for cue in report.cues)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_silent_without_a_leak(seed):
+    report = find_leak(scenes(2 * seed), scenes(2 * seed + 1))
+    assert not report.found
+    assert report.cues[0].auc < report.cues[0].chance < 1
+    assert str(report).startswith("no leak found")
+
+
+def test_the_same_leak_on_both_sides_is_none():
+    assert not find_leak(jpeg(scenes(1)), jpeg(scenes(2))).found
+
+
+def test_sides_of_different_sizes_and_identical_frames_are_no_leak():
+    assert not find_leak(scenes(1, 12), scenes(2, 60)).found
+    assert not find_leak(scenes(1)[:1].repeat(12, 1, 1, 1), scenes(1)[:1].repeat(15, 1, 1, 1)).found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (scenes(1, FEWEST_FRAMES - 1), scenes(2), "at least 10 episodes"),
+        (scenes(1), scenes(2, side=40), "one shape"),
+    ],
+)
+def test_frames_that_cannot_be_compared_are_refused(first, second, said):
+    with pytest.raises(pureward.InputError, match=said):
+        find_leak(first, second)
+
+
+def test_good_data_has_no_problem():
+    found = check(demonstrations(), against=logs())
+    assert found.problems == []
+    assert "20 episodes (15 train, 5 held-out), 160 steps of 3×32×32" in found.facts[0]
+    assert found.leak is not None
+    assert not found.leak.found
+
+
+def black(one):
+    return replace(one, frames=torch.zeros_like(one.frames))
+
+
+def still(one):
+    frames = one.frames[:1].repeat(31, 1, 1, 1)
+    return replace(one, frames=frames, rewards=torch.zeros(30), success=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: [*d, black(d[0])], "black or of one colour, in episode 20"),
+        (lambda d: [*d, still(d[0])], "stands still for most of episode 20"),
+        (lambda d: [*d, replace(d[0], split="train")], "5 held-out|1 held-out or failed"),
+        (lambda d: [*d, d[-1]], "1 training episodes are copies"),
+        (lambda d: d[2:], "at least 5 held-out episodes, got 3"),
+        (lambda d: [replace(e, rated=True, rewards=e.rewards * 50) for e in d], "rewards reach 0"),
+        (lambda d: [replace(e, rated=True, rewards=e.rewards * 0) for e in d], "all rewards are 0"),
+        (lambda d: [*d, episode(77, solved=True, side=48)], "one shape, episode 20"),
+    ],
+)
+def test_a_problem_is_named_with_its_episode_and_remedy(change, said):
+    problems = check(change(demonstrations())).problems
+    assert len(problems) == 1
+    assert pytest.raises(AssertionError, match=said).matches(AssertionError(problems[0]))
+    assert ";" in problems[0] or "," in problems[0]
+
+
+def test_copies_between_both_sides_are_named():
+    found = check(demonstrations(), against=[*logs(), *demonstrations()[:3]])
+    assert any(problem.startswith("3 episodes of") for problem in found.problems)
+
+
+def test_few_episodes_are_told_and_nothing_is_compared():
+    found = check(demonstrations(), against=logs(5))
+    assert found.leak is None
+    assert "leak check needs at least 10 episodes, got 5" in found.problems[-1]
+
+
+def test_an_environment_is_the_other_side():
+    env = pureward.make("reach", 6, "cpu", seed=3, cameras=True)
+    with env:
+        shots = torch.cat([env.reset().frames for _ in range(3)])
+    data = [f.expand(3, -1, -1, -1).contiguous() for f in shots.unsqueeze(1)]
+    assert check(data, against="reach", held_out=0.5).leak.found is False
+    darker = [(0.95 * part.float()).to(torch.uint8) for part in data]
+    assert check(darker, against="reach", held_out=0.5).leak.found is True
+
+
+def test_the_command_line_writes_a_picture_and_exits_with_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, shift in (("demos", 0), ("logs", 5)):
+        (tmp_path / name).mkdir()
+        for number, frame in enumerate(firsts(logs(25))):
+            frames = (frame + shift).expand(4, -1, -1, -1).clone()
+            frames[1:, 0, :4, :4] = number * torch.arange(1, 4)[:, None, None]
+            np.save(f"{name}/{number}.npy", frames.permute(0, 2, 3, 1).numpy())
+    main(["check", "demos"])
+    assert "no problem found" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="1"):
+        main(["check", "demos", "--against", "logs", "--out", "leak.png"])
+    printed = capsys.readouterr().out
+    assert "problem: leak: frames can be told apart by their colour" in printed
+    assert (tmp_path / "leak.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "demos", "--against", "nowhere"])
