@@ -1,5 +1,6 @@
 """The frame memory keeps every frame with the same probability."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,3 +49,21 @@ def test_samples_come_from_the_stored_frames():
     memory, rng = filled(30, 2, 5), torch.Generator().manual_seed(1)
     sampled = memory.sample(500, rng)[:, 2, 0, 0]
     assert sampled.unique().tolist() == list(range(10))
+
+
+@pytest.mark.parametrize(("size", "steps"), [(30, 2), (5000, 400), (5000, 3000)])
+def test_a_thinned_memory_holds_frames_of_the_whole_history(size, steps):
+    before, after = filled(size, steps, 5), FrameMemory(size, (3, 1, 1), "cpu")
+    thinned = before.thinned()
+    assert thinned["frames"].shape == (1024, 3, 1, 1)
+    after.load_thinned(thinned)
+    stored = min(size, steps * 5)
+    assert set(kept(after)[:stored].tolist()) <= set(kept(before)[:stored].tolist())
+    assert kept(after)[:stored].unique().numel() == min(stored, 1024)
+    # Both halves of the history have the same share before and after.
+    halves = [(kept(memory)[:stored] < steps * 5 // 2).float().mean() for memory in (before, after)]
+    assert abs(halves[0] - halves[1]) < 0.05
+    # New frames are added with the probability that they would have had.
+    for memory in (before, after):
+        memory.add(numbered(90_000, 5), torch.Generator().manual_seed(3))
+    assert (kept(after) >= 90_000).tolist() == (kept(before) >= 90_000).tolist()

@@ -414,6 +414,20 @@ def test_damaged_scores_and_memory_are_rejected(name, value, half_done):
         training_run.Run(config, directory, saved, ExitStack())
 
 
+def test_a_run_that_does_not_save_its_replay_keeps_a_part_of_the_memory(data, tmp_path):
+    """With an empty memory D would forget failures, and the policy with it."""
+    config = learned(tmp_path / "run", "nn-pugail", data)
+    pureward.train(replace(config, env_steps=48))
+    directory = RunDirectory(tmp_path / "run")
+    saved = checkpoint.read_newest(directory.checkpoints)
+    with ExitStack() as stack:
+        memory = training_run.Run(config, directory, saved, stack).learner.reward.memory
+        assert memory.tensors()["offered"] == saved.tensors["learner/thinned/offered"] > 0
+        before = saved.tensors["learner/thinned/frames"].flatten(1).unique(dim=0)
+        assert torch.equal(memory.thinned()["frames"].flatten(1).unique(dim=0), before)
+        assert len(before) > 1
+
+
 def test_an_estimated_prior_is_saved_in_float64(more, tmp_path, monkeypatch):
     """In float32 a resumed run would continue from another η."""
     # A network this small does not separate the classes, and η would not change.

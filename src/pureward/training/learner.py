@@ -134,13 +134,18 @@ class Learner:
                 )
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all that learning changes, by name; the replay only if the run saves it."""
-        with_replay = self.config.save_replay
+        """Return all that learning changes, by name.
+
+        Without the replay, of the frame memory only a part is saved: if it were empty after a
+        resume, D would forget failures.
+        """
+        with_replay, memory = self.config.save_replay, self.reward.memory
         return {
             **flattened("agent", self.agent.state_dict()),
             **flattened("reward", self.reward.tensors()),
             **flattened("replay", self.replay.state_dict() if with_replay else {}),
             **flattened("remembered", self.reward.step_tensors() if with_replay else {}),
+            **flattened("thinned", {} if with_replay or memory is None else memory.thinned()),
             **flattened("agent_meter", self._agent_meter.tensors()),
             **flattened("reward_meter", self._reward_meter.tensors()),
             **flattened("guide", self.guide.tensors() if self.guide else {}),
@@ -157,6 +162,8 @@ class Learner:
         if self.config.save_replay:
             self.replay.load_state_dict(under("replay", saved))
             _copy(self.reward.step_tensors(), under("remembered", saved))
+        elif self.reward.memory is not None:
+            self.reward.memory.load_thinned(under("thinned", saved))
         _copy(self._agent_meter.tensors(), under("agent_meter", saved))
         _copy(self._reward_meter.tensors(), under("reward_meter", saved))
         if self.guide:

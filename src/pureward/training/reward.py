@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
+from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
 from pureward.envs import BatchEnv
 from pureward.errors import InputError
@@ -65,10 +66,15 @@ class RunReward:
         """Return the generators that the discriminator draws from."""
         return []
 
+    @property
+    def memory(self) -> FrameMemory | None:
+        """The sample of all past agent frames, if D uses one."""
+        return None if self.adversary is None else self.adversary.memory
+
     def step_tensors(self) -> dict[str, Tensor]:
         """Return what is stored per agent step outside the replay: frame memory and scores."""
-        memory = None if self.adversary is None else self.adversary.memory
-        frames = {} if memory is None else {f"memory.{k}": v for k, v in memory.tensors().items()}
+        memory = {} if self.memory is None else self.memory.tensors()
+        frames = {f"memory.{name}": value for name, value in memory.items()}
         return frames | {f"labels.{name}": value for name, value in self.labels.tensors().items()}
 
     def tensors(self) -> dict[str, Tensor]:

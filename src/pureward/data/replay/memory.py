@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 
 
+#: Frames in a checkpoint that does not save the replay.
+_THINNED = 1024
+
+
 class FrameMemory:
     """A uniform sample of a stream of unknown length; `add` can be captured in a CUDA graph."""
 
@@ -48,3 +52,17 @@ class FrameMemory:
     def tensors(self) -> Mapping[str, Tensor]:
         """Return the state to save, by name."""
         return {"frames": self._frames, "offered": self._offered}
+
+    def thinned(self) -> Mapping[str, Tensor]:
+        """Return an evenly spaced part of the state, by name, for checkpoints that must be small."""
+        slots = torch.arange(_THINNED, device=self._frames.device)
+        kept = slots * self._offered.clamp(max=self.size) // _THINNED
+        return {"frames": self._frames[kept], "offered": self._offered}
+
+    def load_thinned(self, saved: Mapping[str, Tensor]) -> None:
+        """Load what `thinned` returned; each frame takes the place of those that were left out."""
+        frames = saved["frames"].to(self._frames.device)
+        self._offered.copy_(saved["offered"])
+        slots = torch.arange(self.size, device=frames.device)
+        kept = slots * _THINNED // self._offered.clamp(1, self.size)
+        self._frames[:-1] = frames[kept.clamp(max=_THINNED - 1)]
