@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-
 #: Frames in a checkpoint that does not save the replay.
 _THINNED = 1024
 
@@ -54,7 +53,7 @@ class FrameMemory:
         return {"frames": self._frames, "offered": self._offered}
 
     def thinned(self) -> Mapping[str, Tensor]:
-        """Return an evenly spaced part of the state, by name, for checkpoints that must be small."""
+        """Return an evenly spaced part of the state, by name, for small checkpoints."""
         slots = torch.arange(_THINNED, device=self._frames.device)
         kept = slots * self._offered.clamp(max=self.size) // _THINNED
         return {"frames": self._frames[kept], "offered": self._offered}
@@ -64,5 +63,6 @@ class FrameMemory:
         frames = saved["frames"].to(self._frames.device)
         self._offered.copy_(saved["offered"])
         slots = torch.arange(self.size, device=frames.device)
-        kept = slots * _THINNED // self._offered.clamp(1, self.size)
+        stored = self._offered.clamp(1, self.size)
+        kept = (slots * _THINNED + stored - 1) // stored  # rounded up, as `thinned` rounds down
         self._frames[:-1] = frames[kept.clamp(max=_THINNED - 1)]
