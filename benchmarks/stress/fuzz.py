@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damages files of every kind that pureward reads, and reads them.
 
-    python benchmarks/stress/fuzz.py --files 2000 --out results/stress/fuzz.json
+    python benchmarks/stress/fuzz.py --files 2000 --each 1000 --out results/stress/fuzz.json
     python benchmarks/stress/fuzz.py --only "reward.json:17"
-    python benchmarks/stress/fuzz.py --kinds npy npz videos --files 600
+    python benchmarks/stress/fuzz.py --kinds npy npz videos --each 600
 
 Each file is a real one with damage drawn from the seed, its kind and its number. It must be
 accepted or refused with an error that the command line tells in a sentence. Defects are any other
@@ -52,7 +52,9 @@ class Args:
     """How hard to try."""
 
     files: int = 2000
-    """Files in all, spread evenly over the kinds."""
+    """Files of runs and rewards in all, spread evenly over their kinds."""
+    each: int = 1000
+    """Files of each format of data, spread evenly over its kinds."""
     seed: int = 0
     """Of the damage."""
     at_once: int = 2
@@ -222,8 +224,13 @@ def run_all(args: Args, scratch: Path, material: Path) -> list[dict[str, Any]]:
     os.chdir(material)
     known = kinds()
     names = [name for name in known if name in args.kinds] or list(known)
-    share, rest = divmod(args.files, len(names))
-    cases = [(n, i) for k, n in enumerate(names) for i in range(share + (k < rest))]
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(known[name].format, []).append(name)
+    cases = []
+    for form, own in groups.items():
+        share, rest = divmod(args.each if form else args.files, len(own))
+        cases += [(n, i) for k, n in enumerate(own) for i in range(share + (k < rest))]
     if args.only:
         name, _, number = args.only.rpartition(":")
         cases = [(name, int(number))]
@@ -280,7 +287,8 @@ def main(args: Args) -> None:
     print(f"{len(found)} files, {len(defects)} defects")
     told = [f"{d['kind']}:{d['number']}  {d['outcome']}  [{d['damage']}]" for d in defects]
     if args.out is not None:
-        command = f"python benchmarks/stress/fuzz.py --files {args.files} --seed {args.seed}"
+        sizes = f"--files {args.files} --each {args.each} --seed {args.seed}"
+        command = f"python benchmarks/stress/fuzz.py {sizes}"
         outcomes = Counter(one["outcome"].partition(":")[0] for one in found)
         minutes = round((time.monotonic() - began) / 60, 1)
         figures = {**made_with(command), "minutes": minutes, "outcomes": dict(outcomes)}

@@ -17,10 +17,12 @@ import torch
 from PIL import Image
 
 import pureward
+from pureward.data.sketches import Sketch, save_sketch
 
 #: Folders of the material, by format.
 ARRAYS, IMAGES, VIDEOS = Path("arrays"), Path("images"), Path("videos")
 ROBOMIMIC, FILMS, PICTURES = Path("robomimic"), Path("films"), Path("pictures")
+SKETCHES = Path("arrays.sketches")
 _LEROBOT = Path(__file__).parents[2] / "tests/data/lerobot"
 
 
@@ -40,6 +42,8 @@ def write_formats() -> None:
         ("b.mkv", "ffv1", "bgr0"),
         ("c.webm", "libvpx-vp9", "yuv420p"),
         ("d.avi", "mpeg4", "yuv420p"),
+        ("e.gif", "gif", "rgb8"),
+        ("f.ts", "mpeg2video", "yuv420p"),
     ):
         _write_video(VIDEOS / name, images, codec, layout)
     with h5py.File(ROBOMIMIC / "demos.hdf5", "w") as file:
@@ -50,6 +54,9 @@ def write_formats() -> None:
             file[f"data/{demo}/rewards"], file[f"data/{demo}/dones"] = np.zeros(6), np.zeros(6)
             file[f"data/{demo}/states"] = np.zeros((6, 3))
         file["mask/train"], file["mask/valid"] = np.array([b"demo_0"]), np.array([b"demo_1"])
+    for number in range(2):
+        sketch = Sketch(rewards=(0.0, None, 0.5, None, 1.0), success=(None,) * 5)
+        save_sketch(SKETCHES, "me", number, sketch)
     for name in (FILMS, PICTURES):
         shutil.copytree(_LEROBOT / name, name)
 

@@ -27,6 +27,7 @@ from fuzz_formats import (
     IMAGES,
     PICTURES,
     ROBOMIMIC,
+    SKETCHES,
     VIDEOS,
     change_array,
     change_parquet,
@@ -58,6 +59,7 @@ from stress_run import INTERVAL, WORLDS, small_run
 
 LEARNED, PLAIN = Path("learned"), Path("plain")
 FRAMES, STATES, JPEG = Path("annotations"), Path("states"), Path("jpeg")
+FITTED = Path("fitted")
 _NEWEST = f"checkpoints/step-{2 * INTERVAL:012d}"
 
 
@@ -78,6 +80,7 @@ def write_material() -> None:
     Training(config=settings(LEARNED)).run()
     _write_jpeg(JPEG)
     write_formats()
+    fit_reward(updates=2)
 
 
 def _write_jpeg(folder: Path) -> None:
@@ -109,6 +112,8 @@ class Kind:
     read: Callable[[Path], Any]
     """Takes the path of the damaged file; what it returns must hold nothing from outside."""
     mutations: tuple[Mutation, ...]
+    format: str = ""
+    """Reader of the dataset that the file belongs to; "" for files of runs and rewards."""
 
 
 def _resume(file: Path) -> None:
@@ -202,8 +207,26 @@ def _fitting(mutation: Mutation) -> Mutation:
     return damage
 
 
-def _kind(read: Callable[[Path], Any], files: list[Path], *own: Mutation) -> Kind:
-    return Kind(read=read, files=tuple(files), mutations=(*own, *own, *ANY))
+def _refit(file: Path) -> None:
+    """Continue a fit for one update."""
+    fit_reward(updates=3)
+
+
+def fit_reward(updates: int) -> None:
+    """Fit a reward to the arrays, or continue."""
+    pureward.fit(
+        ARRAYS,
+        demonstrations=ARRAYS,
+        prior=0.5,
+        updates=updates,
+        out=FITTED,
+        config=replace(small_run(LEARNED, FRAMES).reward, memory=0, labels="fresh"),
+        device="cpu",
+    )
+
+
+def _kind(read: Callable[[Path], Any], files: list[Path], *own: Mutation, of: str = "") -> Kind:
+    return Kind(read=read, files=tuple(files), mutations=(*own, *own, *ANY), format=of)
 
 
 def kinds() -> dict[str, Kind]:
@@ -211,7 +234,6 @@ def kinds() -> dict[str, Kind]:
     both = (PLAIN, LEARNED)
     newest = {run: snapshots(run)[-1] for run in both}
     sets = {name: name / "data" for name in (FRAMES, STATES)} | {JPEG: JPEG}
-    hdf5 = {name: folder / "main_data.hdf5" for name, folder in sets.items()}
     facts = sorted((PLAIN / "checkpoints").glob("step-*/facts.json"))
     tensors = (change_header, change_tensors)
     fitting = tuple(map(_fitting, (*tensors, change_tensors, change_tensors)))
@@ -231,32 +253,52 @@ def kinds() -> dict[str, Kind]:
         "snapshot": _kind(_policy, list(newest.values()), *tensors),
         "reward.json": _kind(_reward, [LEARNED / "reward/reward.json"], change_json),
         "reward tensors": _kind(_reward, [LEARNED / "reward/reward.safetensors"], *tensors),
-        "HDF5, frames": _kind(_dataset, [hdf5[FRAMES]], change_hdf5, change_hdf5),
-        "HDF5, states": _kind(_dataset, [hdf5[STATES]], change_hdf5, change_hdf5),
-        "HDF5, JPEG": _kind(_dataset, [hdf5[JPEG]], change_hdf5, change_hdf5),
-        "metadata.json": _kind(
-            _dataset, [folder / "metadata.json" for folder in sets.values()], change_json
+        "fit": _kind(_refit, [FITTED / "config.json", FITTED / "metrics.jsonl"], change_json),
+        "fit, checkpoint facts": _kind(
+            _refit, sorted(FITTED.glob("checkpoints/step-*/facts.json")), change_json
+        ),
+        "fit, checkpoint tensors": _kind(
+            _refit, sorted(FITTED.glob("checkpoints/step-*/state.safetensors")), *fitting
         ),
         "card.json": _kind(_card, [FRAMES / "card.json"], change_json),
-        "npy": _kind(read_format, [ARRAYS / "a.npy"], change_array),
-        "npz": _kind(read_format, [ARRAYS / "b.npz"], change_array),
-        "images": _kind(read_format, sorted(IMAGES.glob("one/*"))),
-        "videos": _kind(read_format, sorted(VIDEOS.iterdir())),
+        **_minari(sets),
+        **_others(),
+    }
+
+
+def _minari(sets: dict[Path, Path]) -> dict[str, Kind]:
+    found = {
+        f"HDF5, {name}": _kind(
+            _dataset, [folder / "main_data.hdf5"], change_hdf5, change_hdf5, of="minari"
+        )
+        for name, folder in zip(("frames", "states", "JPEG"), sets.values(), strict=True)
+    }
+    files = [folder / "metadata.json" for folder in sets.values()]
+    return found | {"metadata.json": _kind(_dataset, files, change_json, of="minari")}
+
+
+def _others() -> dict[str, Kind]:
+    """Kinds of files of the formats of others, and of sketches."""
+    tables = [*FILMS.rglob("*/chunk-*/*.parquet"), *PICTURES.rglob("*/chunk-*/*.parquet")]
+    infos = [name / "meta/info.json" for name in (FILMS, PICTURES)]
+    return {
+        "npy": _kind(read_format, [ARRAYS / "a.npy"], change_array, of="arrays"),
+        "npz": _kind(read_format, [ARRAYS / "b.npz"], change_array, of="arrays"),
+        "images": _kind(read_format, sorted(IMAGES.glob("one/*")), of="images"),
+        "videos": _kind(read_format, sorted(VIDEOS.iterdir()), of="video"),
+        "sketches": _kind(
+            read_format, sorted(SKETCHES.rglob("*.json")), change_json, of="sketches"
+        ),
         # The user names this file itself, which may be a link.
         "robomimic": Kind(
             read=read_format,
             files=(ROBOMIMIC / "demos.hdf5",),
             mutations=(change_hdf5, change_hdf5, *(m for m in ANY if m is not replace_kind)),
+            format="robomimic",
         ),
-        "LeRobot, info.json": _kind(
-            read_format, [name / "meta/info.json" for name in (FILMS, PICTURES)], change_json
-        ),
-        "LeRobot, parquet": _kind(
-            read_format,
-            [*FILMS.rglob("*/chunk-*/*.parquet"), *PICTURES.rglob("*/chunk-*/*.parquet")],
-            change_parquet,
-        ),
-        "LeRobot, videos": _kind(read_format, sorted(FILMS.rglob("*.mp4"))[:1]),
+        "LeRobot, info.json": _kind(read_format, infos, change_json, of="lerobot"),
+        "LeRobot, parquet": _kind(read_format, sorted(tables), change_parquet, of="lerobot"),
+        "LeRobot, videos": _kind(read_format, sorted(FILMS.rglob("*.mp4"))[:1], of="lerobot"),
     }
 
 

@@ -2,6 +2,7 @@
 """Fits a reward to data alone, in a folder that a killed fit continues from."""
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ import torch
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict
-from pureward.errors import InputError, check_seed
+from pureward.errors import InputError, check_seed, lacks_memory
 from pureward.files import read_file, write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.sources import Loaded, check_alike, describe, load
@@ -248,12 +249,17 @@ class _Fit:
         return self._end("interrupted" if self.fitter.updates < self.total else "finished")
 
     def _restore(self) -> int:
+        """Load the checkpoint; return the size that the metrics file had, in bytes."""
         assert self.saved is not None
         facts = self.saved.facts
         try:
             self.fitter.load_tensors(self.saved.tensors)
             self.seconds, offset = float(facts["seconds"]), int(facts["metrics_bytes"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            if not (0 <= self.seconds < math.inf and offset >= 0 and self.fitter.updates >= 0):
+                raise ValueError("its numbers are out of range")
+        except (LookupError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            if lacks_memory(error):
+                raise
             raise InputError(
                 f"checkpoint {self.saved.path} does not fit these data ({error}); delete "
                 f"{self.directory.path} to begin again"
