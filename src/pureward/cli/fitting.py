@@ -28,7 +28,7 @@ def fit(
 
     Or, with rewards: pureward fit --annotations data/rated --unlabeled logs/ --out rewards/gated
 
-    Then: pureward score rewards/mine logs/
+    Then: pureward score rewards/mine logs/ --out scores/logs
 
     Each source is anything that pureward reads: a Minari or LeRobot dataset, a robomimic file,
     videos, folders of images, arrays. Call again to continue a fit that was stopped.
