@@ -117,6 +117,7 @@ def test_the_card_describes_the_dataset(demonstrations):
     split = card["splits"]["train"]
     assert card["task"] == "reach"
     assert card["frames"] == "drawn on load from stored states"
+    assert card["renderer"] == "rasterizer"
     assert card["splits"] == demonstrations.splits
     assert (split["episodes"], split["steps"]) == (4, 400)
     assert split["return_max"] == pytest.approx(max(float(e.rewards.sum()) for e in train))

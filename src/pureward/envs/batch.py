@@ -44,6 +44,8 @@ class BatchEnv(ABC):
     """Whether an episode may end before the horizon, in a terminal state."""
     resets: bool = True
     """Whether `step` resets the worlds whose episode ends."""
+    renderer: str = "the environment's own"
+    """What draws the frames; a dataset's card names it."""
     elapsed: Tensor
     """Steps into each world's episode, int64 (worlds,)."""
 

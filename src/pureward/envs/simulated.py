@@ -46,6 +46,7 @@ class TaskEnv(BatchEnv):
         stagger: bool = False,
     ):
         self.task, self.engine, self.cameras = task, engine, cameras
+        self.renderer = "rasterizer" if cameras is None else cameras.renderer
         self.name, self.horizon, self.hold = task.name, task.horizon, task.hold
         self.worlds, self.device = engine.worlds, engine.device
         self.control_step = task.control_step(engine.model)

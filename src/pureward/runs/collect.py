@@ -253,6 +253,7 @@ def _facts(
         "task": env.name,
         "kind": "stages of a run's learning" if stages else "demonstrations",
         "frames": "stored, lossless" if frames else "drawn on load from stored states",
+        "renderer": env.renderer,
         "rounded_to": pack.GRID if compact else None,
         "run": run.name,
         "seed": seed,

@@ -59,6 +59,7 @@ class Cameras:
             self._renderer = rasterizer or RayCaster(
                 engine, self._model, names, size=size, shadows=shadows
             )
+        self.renderer = "ray caster" if rasterizer is None else "rasterizer"
         self._draw = Captured(engine.device, Workspace(engine.device))
 
     def render(self) -> Tensor:
