@@ -27,11 +27,11 @@ from torch import Tensor
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.files import read_object, whole_file, write_json
-from pureward.interval import half_width
 from pureward.offline.fitter import Fitter
 from pureward.online.supervision import Supervision
 from pureward.rewards.priors.estimators import auc
 from pureward.runs.machine import made_with
+from pureward.types import find_device
 
 STRIDE = 8
 LOGS = 40
@@ -130,9 +130,9 @@ def run_one(
     pool: dict[str, list[Episode]], method: str, share: float, seed: int, args: argparse.Namespace
 ) -> dict[str, Any]:
     """One fit and its figures."""
-    began, logs = time.monotonic(), mixture(pool, share, seed)
-    data = Supervision.of(pool["demonstrations"], device=args.device)
-    bank = FrameBank(logs, device=args.device)
+    began, logs, device = time.monotonic(), mixture(pool, share, seed), find_device(args.device)
+    data = Supervision.of(pool["demonstrations"], device=device)
+    bank = FrameBank(logs, device=device)
     fitter = Fitter(data, bank, method=method, seed=seed)
     fitter.fit_model()
     found: dict[str, float] = {}
@@ -151,7 +151,7 @@ def run_one(
 
 
 def summary(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Means over seeds with half of their 95% interval, by method and share."""
+    """Means over seeds with the lowest and highest value, by method and share."""
     table = []
     for key in dict.fromkeys((row["method"], row["share"]) for row in rows):
         own = [row for row in rows if (row["method"], row["share"]) == key]
@@ -161,7 +161,7 @@ def summary(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str
             if values:
                 line[name] = round(mean(values), 3)
             if len(values) > 1:
-                line[f"{name} ±"] = round(float(half_width(np.array(values)[:, None])[0]), 3)
+                line[f"{name} range"] = [round(min(values), 3), round(max(values), 3)]
         table.append(line)
     return table
 
@@ -179,7 +179,7 @@ def main(args: argparse.Namespace) -> None:
     while left and not (args.budget and time.monotonic() - began > args.budget):
         rows.append(run_one(pool, *left.pop(0), args))
         print(json.dumps(rows[-1]), flush=True)
-        made = made_with(torch.device(args.device))
+        made = made_with(find_device(args.device))
         write_json(args.out, {"made_with": made, "summary": summary(rows, _FIGURES), "fits": rows})
     for line in summary(rows, _FIGURES):
         print(json.dumps(line, ensure_ascii=False))
