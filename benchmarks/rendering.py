@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""64×64 walker frames a second: our renderers against `mujoco.Renderer` on the same CPU.
+"""64×64 walker frames a second: our rasterizer against `mujoco.Renderer` on the same CPU.
 
     MUJOCO_GL=egl python benchmarks/rendering.py
 
 The peer draws through OpenGL, which needs a system library that pureward does not (on Debian:
-apt-get install libosmesa6 libgl1); without one the benchmark says so and stops. It is timed at
-the model's own quality and again with shadows and multisampling off, in turn with ours: the ray
-caster, which has to reach the ratios, and the rasterizer.
+apt-get install libegl1 libgl1); without one the benchmark says so and stops. It is timed at the
+model's own quality and again with shadows and multisampling off, in turn with ours.
 """
 
 import os
