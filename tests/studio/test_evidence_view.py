@@ -114,6 +114,25 @@ def test_episodes_are_scored_sorted_and_shown(run):
         search.episode(4)
 
 
+def test_another_runs_reward_scores_the_same_episode(run, tmp_path):
+    search = searched(run)
+    assert search.compare(0, run) == {
+        name: track for name, track in search.episode(0)["tracks"].items() if name != "true r"
+    }
+    network = NetworkConfig(frame_channels=6, stage_channels=(4, 4), stage_blocks=0)
+    spec = RewardSpec(reward="imitation", network=network, ceiling=1.0, stack=2)
+    save_reward(LearnedReward(spec, discriminator=ResidualCNN(network)), tmp_path / "stacked")
+    compared = search.compare(0, tmp_path / "stacked")
+    assert set(compared) == {"paid", "D"}
+    paid = [min(1.0, -np.log1p(-share)) for share in compared["D"]]
+    assert compared["paid"] == pytest.approx(paid, abs=1e-4)
+    larger = NetworkConfig(frame_channels=3, height=32, width=32, stage_channels=(4, 4))
+    spec = RewardSpec(reward="imitation", network=larger, ceiling=1.0)
+    save_reward(LearnedReward(spec, discriminator=ResidualCNN(larger)), tmp_path / "small")
+    with pytest.raises(InputError, match=r"scores frames of shape \(3, 32, 32\), and those of"):
+        search.compare(0, tmp_path / "small")
+
+
 @pytest.mark.slow
 def test_marks_become_datasets_and_can_be_taken_back(run):
     search = searched(run)

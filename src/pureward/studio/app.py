@@ -80,8 +80,26 @@ def make_app(
             return JSONResponse({"stored": asdict(conflict.stored)}, 409)
         return JSONResponse({"revision": saved.revision})
 
-    def search(request: Request) -> "Search":
-        number = request.path_params["run"]
+    path = "/api/sources/{source:int}/episodes/{episode:int}"
+    app = Starlette(
+        routes=[
+            *_static(),
+            Route("/api/overview", overview),
+            Route(path, episode),
+            Route(path + "/strips/{strip:int}", strip),
+            Route(path + "/sketches/{annotator}", save, methods=["PUT"]),
+            *_evidence(runs),
+        ],
+        exception_handlers={InputError: _refuse, OSError: _refuse},
+    )
+    return Guard(app, token=token, host=host, port=port)
+
+
+def _evidence(runs: "Runs | None") -> list[Route]:
+    """The routes of runs; "episodes" are those that a run's policy played."""
+
+    def search(request: Request, name: str = "run") -> "Search":
+        number = request.path_params[name]
         if runs is None or number >= len(runs.searches):
             raise InputError(f"there is no run {number}; reload the page")
         return runs.searches[number]
@@ -98,6 +116,10 @@ def make_app(
         number = request.path_params["episode"]
         return JSONResponse(await run_in_threadpool(search(request).episode, number))
 
+    async def compared(request: Request) -> Response:
+        number, other = request.path_params["episode"], search(request, "other")
+        return JSONResponse(await run_in_threadpool(search(request).compare, number, other.path))
+
     async def scored_strip(request: Request) -> Response:
         at = request.path_params
         image = await run_in_threadpool(search(request).strip, at["episode"], at["strip"])
@@ -112,23 +134,14 @@ def make_app(
         return JSONResponse(await run_in_threadpool(search(request).mark, number, given))
 
     run = "/api/runs/{run:int}/episodes"
-    path = "/api/sources/{source:int}/episodes/{episode:int}"
-    app = Starlette(
-        routes=[
-            *_static(),
-            Route("/api/overview", overview),
-            Route(path, episode),
-            Route(path + "/strips/{strip:int}", strip),
-            Route(path + "/sketches/{annotator}", save, methods=["PUT"]),
-            Route("/api/lines", lines),
-            Route(run, episodes, methods=["GET", "POST"]),
-            Route(run + "/{episode:int}", scored),
-            Route(run + "/{episode:int}/strips/{strip:int}", scored_strip),
-            Route(run + "/{episode:int}/mark", mark, methods=["PUT"]),
-        ],
-        exception_handlers={InputError: _refuse, OSError: _refuse},
-    )
-    return Guard(app, token=token, host=host, port=port)
+    return [
+        Route("/api/lines", lines),
+        Route(run, episodes, methods=["GET", "POST"]),
+        Route(run + "/{episode:int}", scored),
+        Route(run + "/{episode:int}/by/{other:int}", compared),
+        Route(run + "/{episode:int}/strips/{strip:int}", scored_strip),
+        Route(run + "/{episode:int}/mark", mark, methods=["PUT"]),
+    ]
 
 
 async def _body(request: Request) -> Any:

@@ -140,9 +140,6 @@ class Search:
         """Return the tracks of an episode, each (T,), and the sizes of its frames."""
         scored, frames = self._get(number)
         channels, height, width = frames.shape[1:]
-        tracks = {"true r": scored.episode.rewards, "paid": scored.learned}
-        tracks |= {} if scored.predicted is None else {"r_φ": scored.predicted}
-        tracks |= {} if scored.success is None else {"D": scored.success}
         return {
             "steps": len(scored.episode),
             "count": len(frames),
@@ -150,8 +147,22 @@ class Search:
             "width": width,
             "cameras": channels // 3,
             "per_strip": frames_per_strip((channels, height, width)),
-            "tracks": {name: values.tolist() for name, values in tracks.items()},
+            "tracks": {"true r": scored.episode.rewards.tolist(), **_tracks(scored)},
         }
+
+    def compare(self, number: int, other: Path) -> dict[str, list[float]]:
+        """Return the tracks of an episode by the reward of another run."""
+        episode = self._get(number)[0].episode
+        reward = load_reward(other, device="cpu")
+        spec, shape = reward.spec, tuple(episode.frames.shape[1:])
+        stack = max(1, spec.stack or spec.network.frame_channels // shape[0])
+        wanted = (spec.network.frame_channels // stack, spec.network.height, spec.network.width)
+        if shape != wanted:
+            raise InputError(
+                f"{other.name} scores frames of shape {wanted}, and those of {self.path.name} have "
+                f"{shape}; choose a run with the same cameras and size"
+            )
+        return _tracks(score_episode(episode, reward, stack))
 
     def strip(self, number: int, index: int) -> bytes:
         """Return the frames of a strip as a PNG."""
@@ -201,6 +212,12 @@ class Search:
             raise InputError(f"there is no episode {number}; search for episodes first")
         scored = self._scored[number]
         return scored, scored.episode.frames
+
+
+def _tracks(scored: ScoredEpisode) -> dict[str, list[float]]:
+    """What a reward says of every step."""
+    tracks = {"paid": scored.learned, "r_φ": scored.predicted, "D": scored.success}
+    return {name: values.tolist() for name, values in tracks.items() if values is not None}
 
 
 def _run(history: History, number: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ export class Evidence {
       this.open(index),
     );
     byId("run").addEventListener("change", (event) => this.choose(Number(event.target.value)));
+    byId("other").addEventListener("change", () => this.compare());
     byId("search").addEventListener("click", () => this.search());
     for (const [id, mark] of [["failure", "failure"], ["success", "success"], ["none", ""]])
       byId(`mark-${id}`).addEventListener("click", () => this.mark(mark));
@@ -57,12 +58,14 @@ export class Evidence {
     this.lines = lines;
     const all = lines.flatMap((line) => line.runs).sort((a, b) => a.number - b.number);
     if (byId("run").options.length !== all.length) {
-      const options = all.map((run) => {
-        const option = element("option", run.name);
-        option.value = run.number;
-        return option;
-      });
-      byId("run").replaceChildren(...options);
+      const options = () =>
+        all.map((run) => {
+          const option = element("option", run.name);
+          option.value = run.number;
+          return option;
+        });
+      byId("run").replaceChildren(...options());
+      byId("other").replaceChildren(element("option", "none"), ...options());
     }
     byId("lines").replaceChildren(...lines.map((line) => this.lineBox(line)));
     this.drawCharts();
@@ -146,10 +149,29 @@ export class Evidence {
     this.frames?.close();
     this.info = info;
     this.frames = new Frames(path, info, () => this.requestShow(), (error) => this.tell(error.message));
+    this.compared = {};
     this.spans = suspicious(info.tracks);
     this.frame = this.spans.length ? this.spans[0][0] + 1 : 1;
     delete byId("scored-frame").dataset.frame;
     this.show();
+    await this.compare();
+  }
+
+  // Score the same episode by the reward of another run.
+  async compare() {
+    const other = byId("other").selectedIndex - 1;
+    this.compared = {};
+    this.tell("");
+    const info = this.info;
+    if (info && other >= 0 && other !== this.run) {
+      try {
+        const found = await getJson(`${this.path}/${this.rows[this.index].number}/by/${other}`);
+        if (this.info === info && byId("other").selectedIndex - 1 === other) this.compared = found;
+      } catch (error) {
+        this.tell(error.message);
+      }
+    }
+    this.requestShow();
   }
 
   move(frame) {
@@ -245,8 +267,11 @@ export class Evidence {
       const dash = label === "paid" && this.info.tracks["r_φ"] ? [5, 4] : []; // it may cover r_φ
       return { label, x, y: this.info.tracks[label], ink: ink[label], dash };
     });
-    const rewards = all.filter(({ label }) => label !== "D");
-    const trust = all.filter(({ label }) => label === "D");
+    const name = byId("other").selectedOptions[0]?.textContent;
+    for (const [label, y] of Object.entries(this.compared))
+      all.push({ label: `${label}, ${name}`, x, y, ink: ink[label], dash: [2, 3] });
+    const rewards = all.filter(({ label }) => !label.startsWith("D"));
+    const trust = all.filter(({ label }) => label.startsWith("D"));
     const { draw, width, height, color } = tool;
     const left = 44;
     const X = (frame) => left + ((width - left - 10) * (frame - 1)) / Math.max(1, this.info.steps - 1);
