@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens and reads datasets of 100,000 frames in every format, each in a process of its own.
+"""Opens, reads and scores datasets of 100,000 frames, each in a process of its own.
 
     python benchmarks/readers.py
+    python benchmarks/readers.py --formats MP4 LeRobot --device cuda --lerobot PYTHON
 
 Prints the seconds to open a dataset, the frames read per second, and the peak memory beyond that
-of reading one frame. All frames together are 1.2 GB in memory. The last row is a plain loop of
-PyAV over the same video, which keeps nothing.
+of reading one frame. All frames together are 1.2 GB in memory. Rows "scored" also compute a learned
+reward of every frame: ours decodes in a thread beside it, the plain loop of PyAV decodes a batch
+and then scores it. "alone" scores frames that are in memory. PYTHON is that of an environment with
+lerobot: its own reader reads the same dataset, frame by frame as its data loaders do.
 """
 
 import json
@@ -16,45 +19,99 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import av
-import h5py
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import torch
-import tyro
-from PIL import Image
 
-from pureward.data.episodes import Episode
-from pureward.data.writing import write_episodes
-
-# In a process of its own: what it prints is a row of the table.
-MEASURE = """
+# Each runs in a process of its own; what it prints last is a row of the table.
+START = """
 import json, sys, time
-import torch, pureward
-torch.set_num_threads(1)
+source, device = sys.argv[1:3]
 def peak():  # getrusage would include the peak of the process that started this one
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
+def tell(opened, frames, began, before):
+    rate = frames / (time.perf_counter() - began)
+    print(json.dumps({"open": opened, "rate": rate, "peak": peak() - before}))
+"""
+READ = """
+import torch, pureward
+torch.set_num_threads(1)
 began = time.perf_counter()
-dataset = pureward.read_episodes(sys.argv[1], size=None)
+dataset = pureward.read_episodes(source, size=None)
 opened = time.perf_counter() - began
 dataset[0].frames[:1]
 before, began, frames = peak(), time.perf_counter(), 0
 for episode in dataset:
     clips = episode.frames.clips() if hasattr(episode.frames, "clips") else [episode.frames]
     frames += sum(len(clip) for clip in clips)
-seconds = time.perf_counter() - began
-print(json.dumps({"open": opened, "rate": frames / seconds, "peak": peak() - before}))
+tell(opened, frames, began, before)
 """
 PLAIN = """
-import json, sys, time, av
-began, frames = time.perf_counter(), 0
-with av.open(sys.argv[1]) as container:
+import av
+before, began, frames = peak(), time.perf_counter(), 0
+with av.open(source) as container:
     container.streams.video[0].thread_type = "AUTO"
     for frame in container.decode(video=0):
         frames += len(frame.to_ndarray(format="rgb24")) > 0
-print(json.dumps({"open": 0.0, "rate": frames / (time.perf_counter() - began), "peak": 0.0}))
+tell(0.0, frames, began, before)
+"""
+REWARD = """
+import torch
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.network import NetworkConfig, seeded_network
+network = seeded_network(NetworkConfig(), 0, torch.device(device))
+reward = LearnedReward(RewardSpec(reward="imitation"), discriminator=network)
+batch = 2048 if device == "cuda" else 256
+example = torch.randint(0, 256, (batch, 3, 64, 64), dtype=torch.uint8)
+for _ in range(3):
+    reward(example.to(device)).cpu()  # compiles kernels
+"""
+SCORED = """
+import pureward
+from pureward.scoring.pipeline import score_episodes
+began = time.perf_counter()
+dataset = pureward.read_episodes(source)
+opened = time.perf_counter() - began
+dataset[0].frames[:1]
+before, began = peak(), time.perf_counter()
+scored = score_episodes(reward, dataset, range(len(dataset)))
+tell(opened, sum(values.shape[1] for _, values in scored), began, before)
+"""
+PLAIN_SCORED = """
+import av, numpy as np
+before, began, frames, images = peak(), time.perf_counter(), 0, []
+def score():
+    chosen = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+    return len(reward(chosen.to(device)).cpu())
+with av.open(source) as container:
+    container.streams.video[0].thread_type = "AUTO"
+    for frame in container.decode(video=0):
+        images.append(frame.to_ndarray(format="rgb24"))
+        if len(images) == batch:
+            frames += score()
+            images.clear()
+frames += score() if images else 0
+tell(0.0, frames, began, before)
+"""
+ALONE = """
+before, began, frames = peak(), time.perf_counter(), 0
+shown = example.to(device)
+results = []
+while frames < 2e6 if device == "cuda" else frames < 4e3:
+    results.append(reward(shown))
+    frames += len(shown)
+torch.cat(results).cpu()
+tell(0.0, frames, began, before)
+"""
+LEROBOT = """
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+began = time.perf_counter()
+dataset = LeRobotDataset("pureward/benchmark", root=source)
+opened = time.perf_counter() - began
+dataset[0]
+before, began, frames = peak(), time.perf_counter(), min(2000, len(dataset))
+for row in range(frames):
+    dataset[row]["observation.images.front"]
+tell(opened, frames, began, before)
 """
 
 
@@ -65,7 +122,11 @@ class Args:
     frames: int = 100_000
     """Of each dataset."""
     formats: tuple[str, ...] = ()
-    """Names of rows of the table; all of them if there are none."""
+    """Formats in the table; all of them if there are none."""
+    device: str = "cpu"
+    """Where rewards are computed: "cpu" or "cuda"."""
+    lerobot: str = ""
+    """Python of an environment with lerobot; without it, its reader is left out."""
     length: int = 1000
     """Frames of an episode, in formats of several episodes."""
 
@@ -99,6 +160,8 @@ def write_npz(path: Path, args: Args) -> Path:
 
 
 def write_png(path: Path, args: Args) -> Path:
+    from PIL import Image
+
     for number, part in episodes(args):
         (path / str(number)).mkdir()
         for row, image in enumerate(part):
@@ -107,6 +170,8 @@ def write_png(path: Path, args: Args) -> Path:
 
 
 def write_mp4(path: Path, args: Args) -> Path:
+    import av
+
     with av.open(str(path / "x.mp4"), "w") as container:
         stream = container.add_stream(
             "libx264", rate=50, options={"preset": "ultrafast", "g": "50"}
@@ -120,6 +185,8 @@ def write_mp4(path: Path, args: Args) -> Path:
 
 
 def write_robomimic(path: Path, args: Args) -> Path:
+    import h5py
+
     with h5py.File(path / "x.hdf5", "w") as file:
         for number, part in episodes(args):
             group = file.create_group(f"data/demo_{number}")
@@ -129,8 +196,16 @@ def write_robomimic(path: Path, args: Args) -> Path:
     return path / "x.hdf5"
 
 
+_NUMBERS = {"next.reward": "float32", "timestamp": "float32"} | dict.fromkeys(
+    ("frame_index", "episode_index", "index", "task_index"), "int64"
+)
+
+
 def write_lerobot(path: Path, args: Args) -> Path:
     """One video and one parquet file; its episodes are a tenth as long."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     length, key = args.length // 10, "observation.images.front"
     count = args.frames // length
     (path / f"videos/{key}/chunk-000").mkdir(parents=True)
@@ -142,7 +217,14 @@ def write_lerobot(path: Path, args: Args) -> Path:
         "total_frames": args.frames,
         "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
         "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
-        "features": {key: {"dtype": "video"}, "next.reward": {"dtype": "float32"}},
+        "features": {key: {"dtype": "video", "shape": [64, 64, 3], "names": list("hwc")}}
+        | {name: {"dtype": kind, "shape": [1], "names": None} for name, kind in _NUMBERS.items()},
+        "total_tasks": 1,
+        "chunks_size": 1000,
+        "data_files_size_in_mb": 100,
+        "video_files_size_in_mb": 200,
+        "robot_type": None,
+        "splits": {"train": f"0:{count}"},
     }
     numbers, zeros = np.arange(count), np.zeros(count, np.int64)
     listed = {"episode_index": numbers, "length": np.full(count, length)}
@@ -150,19 +232,42 @@ def write_lerobot(path: Path, args: Args) -> Path:
     places += (f"videos/{key}/chunk_index", f"videos/{key}/file_index")
     listed |= dict.fromkeys(places, zeros)
     listed |= {f"videos/{key}/from_timestamp": numbers * length / 50}
+    listed |= {f"videos/{key}/to_timestamp": (numbers + 1) * length / 50}
+    listed |= {"dataset_from_index": numbers * length, "dataset_to_index": (numbers + 1) * length}
+    listed |= {"tasks": [["move"]] * count}
+    listed |= dict.fromkeys(("meta/episodes/chunk_index", "meta/episodes/file_index"), zeros)
     rows = {
         "episode_index": numbers.repeat(length),
         "timestamp": np.tile(np.arange(length, dtype=np.float32) / 50, count),
         "next.reward": np.zeros(args.frames, np.float32),
+        "frame_index": np.tile(np.arange(length), count),
+        "index": np.arange(args.frames),
+        "task_index": np.zeros(args.frames, np.int64),
     }
     for place, columns in (("meta/episodes", listed), ("data", rows)):
         (path / place / "chunk-000").mkdir(parents=True)
         pq.write_table(pa.table(columns), path / place / "chunk-000/file-000.parquet")
+    # As pandas writes a table whose index has the names of tasks.
+    tasks = pa.table({"task_index": pa.array([0]), "task": pa.array(["move"])})
+    columns = [{"name": n, "field_name": n, "metadata": None} for n in tasks.column_names]
+    kinds = ({"pandas_type": "int64", "numpy_type": "int64"}, {"pandas_type": "unicode"})
+    index = {"index_columns": ["task"], "column_indexes": []}
+    index |= {
+        "columns": [a | {"numpy_type": "object"} | b for a, b in zip(columns, kinds, strict=True)]
+    }
+    pq.write_table(
+        tasks.replace_schema_metadata({"pandas": json.dumps(index)}), path / "meta/tasks.parquet"
+    )
     (path / "meta/info.json").write_text(json.dumps(told))
     return path
 
 
 def write_minari(path: Path, args: Args) -> Path:
+    import torch
+
+    from pureward.data.episodes import Episode
+    from pureward.data.writing import write_episodes
+
     def made() -> Iterator[Episode]:
         for _, part in episodes(args):
             frames = torch.from_numpy(part).permute(0, 3, 1, 2).contiguous()
@@ -173,32 +278,62 @@ def write_minari(path: Path, args: Args) -> Path:
     return path
 
 
-FORMATS: dict[str, tuple[Callable[[Path, Args], Path], str]] = {
-    "Minari": (write_minari, MEASURE),
-    "LeRobot": (write_lerobot, MEASURE),
-    "robomimic": (write_robomimic, MEASURE),
-    "npy": (write_npy, MEASURE),
-    "npz": (write_npz, MEASURE),
-    "PNG": (write_png, MEASURE),
-    "MP4": (write_mp4, MEASURE),
-    "MP4, plain PyAV": (write_mp4, PLAIN),
+#: Format → what writes it, and the rows of the table with the code of each.
+FORMATS: dict[str, tuple[Callable[[Path, Args], Path], dict[str, str]]] = {
+    "Minari": (write_minari, {"Minari": READ}),
+    "LeRobot": (
+        write_lerobot,
+        {
+            "LeRobot": READ,
+            "LeRobot, its own reader": LEROBOT,
+            "LeRobot, scored": REWARD + SCORED,
+        },
+    ),
+    "robomimic": (write_robomimic, {"robomimic": READ}),
+    "npy": (
+        write_npy,
+        {"npy": READ, "npy, scored": REWARD + SCORED, "scored alone": REWARD + ALONE},
+    ),
+    "npz": (write_npz, {"npz": READ}),
+    "PNG": (write_png, {"PNG": READ}),
+    "MP4": (
+        write_mp4,
+        {
+            "MP4": READ,
+            "MP4, plain PyAV": PLAIN,
+            "MP4, scored": REWARD + SCORED,
+            "MP4, plain PyAV, scored": REWARD + PLAIN_SCORED,
+        },
+    ),
 }
 
 
 def main(args: Args) -> None:
+    unknown = [name for name in args.formats if name not in FORMATS]
+    if unknown:
+        raise SystemExit(f"unknown format {unknown[0]!r}; choose from {', '.join(FORMATS)}")
     print("| format | opened, s | frames/s | peak memory, MB |\n|---|---|---|---|")
-    for name, (write, code) in FORMATS.items():
-        if args.formats and name not in args.formats:
-            continue
+    for name in args.formats or FORMATS:
+        write, rows = FORMATS[name]
         with tempfile.TemporaryDirectory() as folder:
             source = write(Path(folder), args)
-            command = [sys.executable, "-c", code, str(source)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-        row = json.loads(done.stdout)
-        print(
-            f"| {name} | {row['open']:.1f} | {row['rate']:,.0f} | {row['peak']:.0f} |", flush=True
-        )
+            for label, code in rows.items():
+                if code != LEROBOT or args.lerobot:
+                    measure(label, code, source, args)
+
+
+def measure(label: str, code: str, source: Path, args: Args) -> None:
+    """Print the row of a label."""
+    python = args.lerobot if code == LEROBOT else sys.executable
+    command = [python, "-c", START + code, str(source), args.device]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{label} failed:\n{done.stderr}")
+    row = json.loads(done.stdout.splitlines()[-1])
+    print(f"| {label} | {row['open']:.1f} | {row['rate']:,.0f} | {row['peak']:.0f} |", flush=True)
 
 
 if __name__ == "__main__":
+    import tyro
+
     main(tyro.cli(Args, description=__doc__))

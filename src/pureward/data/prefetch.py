@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes items in a thread while earlier ones are used."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
 
 T = TypeVar("T")
 
@@ -14,7 +18,8 @@ _PATIENCE = 0.1  # seconds after which a full queue is tried again
 def prefetched(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
     """Yield the items of an iterator, which a thread asks for up to `ahead` of them in advance.
 
-    An error of the iterator is raised here. If this generator is closed, the thread ends.
+    An error of the iterator is raised here. If this generator is closed, the thread ends. Large
+    tensors should be `handed_over`.
     """
     ready: Queue[tuple[str, Any]] = Queue(ahead)
     stopped = Event()
@@ -55,3 +60,12 @@ def prefetched(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
             except Empty:
                 break
         thread.join()
+
+
+def handed_over(parts: Sequence[Tensor]) -> Tensor:
+    """Return tensors on the CPU joined in numpy's memory, for another thread.
+
+    Torch's allocator on ARM does not use memory again that another thread frees, so a thread that
+    only makes tensors would need memory for all of them.
+    """
+    return torch.from_numpy(np.concatenate([part.numpy() for part in parts]))

@@ -19,7 +19,7 @@ from pureward.data.episodes import Episode
 from pureward.data.guard import LARGEST_JSON
 from pureward.data.hdf5 import FILE
 from pureward.data.lazy import LazyFrames, per_block
-from pureward.data.prefetch import prefetched
+from pureward.data.prefetch import handed_over, prefetched
 from pureward.data.readers.minari import OURS, UNRATED
 from pureward.data.replay.layout import readable
 from pureward.errors import InputError
@@ -116,7 +116,8 @@ def _write_column(group: h5py.Group, name: str, values: Tensor | LazyFrames | np
 
 def _parts(values: Tensor | LazyFrames | np.ndarray, rows: int) -> Iterator[np.ndarray]:
     if isinstance(values, LazyFrames):
-        yield from (clip.numpy() for clip in prefetched(values.clips(rows)))
+        clips = (handed_over([clip]).numpy() for clip in values.clips(rows))
+        yield from prefetched(clips)
         return
     array = values.cpu().numpy() if isinstance(values, Tensor) else values
     yield from (array[start : start + rows] for start in range(0, len(array), rows))

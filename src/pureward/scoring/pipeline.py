@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from pureward.data.dataset import Dataset
+from pureward.data.drawn import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.lazy import LazyFrames
-from pureward.data.prefetch import prefetched
-from pureward.data.writers.own import with_frames
+from pureward.data.prefetch import handed_over, prefetched
 from pureward.errors import InputError
 from pureward.rewards.learned import LearnedReward
 
@@ -126,7 +126,7 @@ def batches(
 
 
 def _joined(parts: list[Tensor], clips: list[tuple[int, int, bool]], stack: int) -> Batch:
-    frames = parts[0] if len(parts) == 1 else torch.cat(parts)
+    frames = handed_over(parts)
     if stack == 1:
         return Batch(frames=frames, stacks=None, clips=clips)
     starts = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0).tolist()

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pureward.data.dataset import READERS, Dataset, find_reader, in_memory, read_episodes
+from pureward.data.drawn import with_frames
 from pureward.data.guard import check_fits
 from pureward.data.lazy import LazyFrames
-from pureward.data.writers.own import with_frames, write_dataset
+from pureward.data.writers.own import write_dataset
 from pureward.errors import InputError, InUseError
 from pureward.files import clear_leftovers, read_object, take_lock, write_json
 from pureward.progress import Progress

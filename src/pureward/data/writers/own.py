@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pureward.data.dataset import Dataset, read_episodes
-from pureward.data.draw import Painter
+from pureward.data.drawn import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.writing import write_episodes
 from pureward.errors import InputError
@@ -57,24 +57,3 @@ def write_dataset(out: Path, dataset: Dataset, episodes: Iterator[Episode]) -> N
     with whole_folder(out) as folder:
         bar = Progress(episodes, total=len(dataset), desc=str(out), unit="episode")
         write_episodes(folder, bar, task=dataset.task, name=out.name, facts=facts)
-
-
-def with_frames(dataset: Dataset, numbers: Sequence[int] | None = None) -> Iterator[Episode]:
-    """Yield the episodes of a dataset; those of our tasks without frames are drawn.
-
-    Args:
-        dataset: with frames, or with simulator states of one of our tasks.
-        numbers: of the episodes; None for all.
-    """
-    painter: Painter | None = None
-    for number in range(len(dataset)) if numbers is None else numbers:
-        episode = dataset[number]
-        if episode.frames is None:
-            if dataset.task is None:
-                raise InputError(
-                    f"{dataset.path}, episode {number}: has no frames, and does not name the task "
-                    "to draw them; record it with frames"
-                )
-            painter = painter or Painter(dataset.task)
-            episode = painter.draw(episode)
-        yield episode
