@@ -152,9 +152,9 @@ class Search:
 
     def compare(self, number: int, other: Path) -> dict[str, list[float]]:
         """Return the tracks of an episode by the reward of another run."""
-        episode = self._get(number)[0].episode
+        scored, frames = self._get(number)
         reward = load_reward(other, device="cpu")
-        spec, shape = reward.spec, tuple(episode.frames.shape[1:])
+        spec, shape = reward.spec, tuple(frames.shape[1:])
         stack = max(1, spec.stack or spec.network.frame_channels // shape[0])
         wanted = (spec.network.frame_channels // stack, spec.network.height, spec.network.width)
         if shape != wanted:
@@ -162,7 +162,7 @@ class Search:
                 f"{other.name} scores frames of shape {wanted}, and those of {self.path.name} have "
                 f"{shape}; choose a run with the same cameras and size"
             )
-        return _tracks(score_episode(episode, reward, stack))
+        return _tracks(score_episode(scored.episode, reward, stack))
 
     def strip(self, number: int, index: int) -> bytes:
         """Return the frames of a strip as a PNG."""
