@@ -2,13 +2,15 @@
 """Opens, reads and scores datasets of 100,000 frames, each in a process of its own.
 
     python benchmarks/readers.py
-    python benchmarks/readers.py --formats MP4 LeRobot --device cuda --lerobot PYTHON
+    python benchmarks/readers.py --formats LeRobot --lerobot PYTHON
+    python benchmarks/readers.py --formats LeRobot MP4 npy --frames 10000 --scored
 
 Prints the seconds to open a dataset, the frames read per second, and the peak memory beyond that
-of reading one frame. All frames together are 1.2 GB in memory. Rows "scored" also compute a learned
-reward of every frame: ours decodes in a thread beside it, the plain loop of PyAV decodes a batch
-and then scores it. "alone" scores frames that are in memory. PYTHON is that of an environment with
-lerobot: its own reader reads the same dataset, frame by frame as its data loaders do.
+of reading one frame. All frames together are 1.2 GB in memory. PYTHON is that of an environment
+with lerobot: its own reader reads the same dataset, frame by frame as its data loaders do.
+
+With --scored, a learned reward of every frame is computed too: ours decodes in a thread beside it,
+the plain loop of PyAV decodes a batch and then scores it. "alone" scores frames in memory.
 """
 
 import json
@@ -123,6 +125,8 @@ class Args:
     """Of each dataset."""
     formats: tuple[str, ...] = ()
     """Formats in the table; all of them if there are none."""
+    scored: bool = False
+    """Compute rewards too."""
     device: str = "cpu"
     """Where rewards are computed: "cpu" or "cuda"."""
     lerobot: str = ""
@@ -318,7 +322,8 @@ def main(args: Args) -> None:
         with tempfile.TemporaryDirectory() as folder:
             source = write(Path(folder), args)
             for label, code in rows.items():
-                if code != LEROBOT or args.lerobot:
+                chosen = code.startswith(REWARD) == args.scored
+                if chosen and (code != LEROBOT or args.lerobot):
                     measure(label, code, source, args)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pureward.data.dataset import read_dataset as read_dataset
     from pureward.data.dataset import read_episodes as read_episodes
     from pureward.data.readers import READERS as READERS
+    from pureward.data.writers.own import import_episodes as import_episodes
     from pureward.diagnostics.evidence import probe as probe
     from pureward.distributed import EXECUTORS as EXECUTORS
     from pureward.envs import ENVIRONMENTS as ENVIRONMENTS
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pureward.rewards.view import View as View
     from pureward.runs.collect import collect as collect
     from pureward.runs.config import RunConfig as RunConfig
+    from pureward.scoring.score import score as score
     from pureward.training.evaluate import evaluate_run as evaluate
     from pureward.training.loop import train as train
     from pureward.training.presets import preset as preset
@@ -74,6 +76,7 @@ _PUBLIC = {
     "collect": "pureward.runs.collect:collect",
     "evaluate": "pureward.training.evaluate:evaluate_run",
     "fit": "pureward.offline.fit:fit",
+    "import_episodes": "pureward.data.writers.own:import_episodes",
     "load_reward": "pureward.rewards.saved:load_reward",
     "make": "pureward.envs:make",
     "make_vec": "pureward.envs.vector:make_vec",
@@ -83,6 +86,7 @@ _PUBLIC = {
     "read_episodes": "pureward.data.dataset:read_episodes",
     "risk": "pureward.rewards.risks:pu",
     "save_reward": "pureward.rewards.saved:save_reward",
+    "score": "pureward.scoring.score:score",
     "train": "pureward.training.loop:train",
 }
 
@@ -113,6 +117,7 @@ __all__ = [
     "collect",
     "evaluate",
     "fit",
+    "import_episodes",
     "load_reward",
     "make",
     "make_vec",
@@ -122,6 +127,7 @@ __all__ = [
     "read_episodes",
     "risk",
     "save_reward",
+    "score",
     "train",
 ]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes of a dataset with frames; `draw`, which needs a simulator, is imported if any lack them."""
+"""Episodes of a dataset with their frames; the simulator is imported if some have to be drawn."""
 
 from collections.abc import Iterator, Sequence
 
