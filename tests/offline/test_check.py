@@ -12,8 +12,10 @@ from torch import Tensor
 
 import pureward
 from pureward.cli import main
+from pureward.data.episodes import Episode
 from pureward.offline.check import check
 from pureward.offline.leak import FEWEST_FRAMES, find_leak
+from pureward.offline.matching import CLOSE, match_states
 
 
 def scenes(seed: int, count: int = 30, side: int = 32) -> Tensor:
@@ -144,7 +146,7 @@ def test_copies_between_both_sides_are_named():
 def test_few_episodes_are_told_and_nothing_is_compared():
     found = check(demonstrations(), against=logs(5))
     assert found.leak is None
-    assert "leak check needs at least 10 episodes, got 5" in found.problems[-1]
+    assert "at least 10 episodes on either side, got 20 of" in found.problems[-1]
 
 
 def test_an_environment_is_the_other_side():
@@ -174,3 +176,44 @@ def test_the_command_line_writes_a_picture_and_exits_with_one(tmp_path, monkeypa
     assert (tmp_path / "leak.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(SystemExit, match="2"):
         main(["check", "demos", "--against", "nowhere"])
+
+
+def moving(seed: int, *, fast: bool, shift: int = 0) -> Episode:
+    """A square whose place is the state; some episodes begin elsewhere and move faster."""
+    rng = np.random.default_rng(seed)
+    places = np.cumsum(rng.integers(0, 3 if fast else 2, 17)) % 20 + (4 if fast else 0)
+    frames = np.full((17, 3, 32, 32), 90) + rng.integers(-2, 3, (17, 3, 32, 32)) + shift
+    for frame, place in zip(frames, places, strict=True):
+        frame[:, 8:16, place : place + 6] = 200
+    return Episode(
+        frames=torch.from_numpy(frames.astype(np.uint8)),
+        rewards=torch.zeros(16),
+        state=torch.from_numpy(places[:, None].astype(np.float32)),
+        rated=False,
+    )
+
+
+def test_frames_of_equal_states_are_compared_if_first_states_differ():
+    slow = [moving(n, fast=False) for n in range(20)]
+    fast = [moving(100 + n, fast=True) for n in range(20)]
+    assert check(slow, against=fast).leak.found  # they begin elsewhere
+    assert not check(slow, against=fast, states=True).leak.found
+    shifted = [moving(100 + n, fast=True, shift=3) for n in range(20)]
+    assert check(slow, against=shifted, states=True).leak.cues[0].name == "colour"
+    with pytest.raises(pureward.InputError, match="stores no states"):
+        check(demonstrations(), against=logs(), states=True)
+
+
+def test_pairs_have_close_states_and_use_an_episode_once():
+    rng = torch.Generator().manual_seed(0)
+    first = [torch.randn(9, 2, generator=rng) for _ in range(12)]
+    second = [torch.randn(9, 2, generator=rng) for _ in range(15)]
+    pairs = match_states(first, second)
+    assert len(pairs) >= 10
+    for side in (0, 1):
+        used = [pair[side][0] for pair in pairs]
+        assert len(set(used)) == len(used)
+    for (i, t), (j, u) in pairs:
+        assert (first[i][t] - second[j][u]).square().mean().sqrt() < 2 * CLOSE
+    far = [states + 100 for states in second]
+    assert match_states(first, far) == []

@@ -79,6 +79,7 @@ def check(
     against: str = "",
     images: tuple[str, ...] = (),
     held_out: float = 0.2,
+    states: bool = False,
     out: Path = Path("check.png"),
     device: str = "auto",
     seed: int = 0,
@@ -98,6 +99,8 @@ def check(
         against: the other side: logs, data of the agent, or the name of an environment.
         images: names of the images to use, if the data has several.
         held_out: share of the episodes held out, if the data has no splits.
+        states: compare frames of nearly equal states instead of first frames, for data that does
+            not begin from the same states.
         out: PNG file that shows where both sides differ, with --against.
         device: where frames are drawn or simulated: "auto", "cpu" or "cuda".
         seed: of the comparison.
@@ -110,6 +113,7 @@ def check(
         against=against or None,
         images=images,
         held_out=held_out,
+        states=states,
         out=out,
         device=str(find_device(device)),
         seed=seed,

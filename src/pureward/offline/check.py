@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import find_reader, read_episodes
+from pureward.data.dataset import Dataset, find_reader, read_episodes
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
 from pureward.errors import InputError
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
+from pureward.offline.matching import match_states, state_of
 from pureward.offline.sources import describe, painter_of
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
+    from pureward.data.draw import Painter
 
 _STILL = 0.5  # share of an episode that equal frames may fill
 _SHORTEST_STILL = 10  # frames; a short pause is no fault
@@ -51,6 +53,7 @@ def check(
     against: "Source | str | None" = None,
     images: Sequence[str] = (),
     held_out: float = 0.2,
+    states: bool = False,
     out: str | Path | None = None,
     device: str = "cpu",
     seed: int = 0,
@@ -63,45 +66,87 @@ def check(
             check compares the first frames of both.
         images: names of the images to stack as channels, if the data has several.
         held_out: share of the episodes to hold out, if the data has no splits.
+        states: compare frames of nearly equal states instead of first frames, for data that does
+            not begin from the same states; both sides must store states.
         out: PNG file for the picture of the leak check; None for none.
         device: where frames are drawn, if the data has states only.
         seed: of the leak check and of the environment.
     """
-    ours = _survey(source, images, held_out, device)
-    facts, problems = _facts(ours), list(_problems(ours))
+    ours = _Side.open(source, images, held_out, device)
+    facts, problems = _facts(ours.survey), list(_problems(ours.survey))
     if against is None:
         return Checked(facts=facts, problems=problems)
+    name, pair = str(against), (ours.survey.firsts, torch.empty(0))
     if _is_data(against):
-        theirs = _survey(against, images, held_out, device)
-        facts += _facts(theirs)
-        problems += [*_problems(theirs, prior=False), *_between(ours, theirs)]
-        second = theirs.firsts
+        theirs = _Side.open(against, images, held_out, device)
+        name, pair = theirs.survey.name, (ours.survey.firsts, theirs.survey.firsts)
+        facts += _facts(theirs.survey)
+        problems += [*_problems(theirs.survey, prior=False), *_between(ours.survey, theirs.survey)]
+        if states:
+            pair = _matched(ours, theirs, seed)
+            facts.append(f"{len(pair[0])} episodes of either side have a state in common")
+    elif states:
+        raise InputError(f"states can be matched with data, got {name}; compare first frames")
     else:
-        second = _first_frames(str(against), device, seed)
-        facts.append(f"{against}: {len(second)} first frames of an environment")
-    for name, frames in ((ours.name, ours.firsts), (str(describe(against)), second)):
-        if len(frames) < FEWEST_FRAMES:
-            problems.append(
-                f"{name}: the leak check needs at least {FEWEST_FRAMES} episodes, got "
-                f"{len(frames)}; record more"
-            )
-            return Checked(facts=facts, problems=problems)
-    leak = find_leak(ours.firsts, second, seed=seed)
+        pair = (ours.survey.firsts, _first_frames(name, device, seed))
+        facts.append(f"{name}: {len(pair[1])} first frames of an environment")
+    if min(map(len, pair)) < FEWEST_FRAMES:
+        counts = f"{len(pair[0])} of {ours.survey.name} and {len(pair[1])} of {name}"
+        problems.append(
+            f"the leak check needs frames of at least {FEWEST_FRAMES} episodes on either side, got "
+            f"{counts}; record more"
+        )
+        return Checked(facts=facts, problems=problems)
+    leak = find_leak(*pair, seed=seed)
     (problems if leak.found else facts).append(str(leak))
     picture = None if out is None else Path(out)
     if picture is not None:
         from pureward.offline.picture import draw_leak
 
-        draw_leak(leak, (ours.name, str(describe(against))), picture)
+        draw_leak(leak, (ours.survey.name, name), picture)
     return Checked(facts=facts, problems=problems, leak=leak, picture=picture)
 
 
-def _survey(source: "Source", images: Sequence[str], held_out: float, device: str) -> Survey:
-    dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
-    painter = None
-    if dataset[0].frames is None:
-        painter = painter_of(dataset, "data", device)
-    return survey(describe(source), dataset, painter)
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    """A dataset, what was found in it, and what draws its frames if it has states only."""
+
+    dataset: Dataset
+    survey: Survey
+    painter: "Painter | None"
+
+    @classmethod
+    def open(cls, source: "Source", images: Sequence[str], held_out: float, device: str) -> "_Side":
+        dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
+        painter = None
+        if dataset[0].frames is None:
+            painter = painter_of(dataset, "data", device)
+        found = survey(describe(source), dataset, painter)
+        return cls(dataset=dataset, survey=found, painter=painter)
+
+    def states(self) -> list[Tensor]:
+        """States of every episode."""
+        found = [state for episode in self.dataset if (state := state_of(episode)) is not None]
+        if len(found) < len(self.dataset):
+            raise InputError(f"{self.survey.name} stores no states; compare first frames")
+        return found
+
+    def frame(self, episode: int, instant: int) -> Tensor:
+        """One frame, (1, channels, height, width)."""
+        found = self.dataset[episode]
+        if found.frames is None and self.painter is not None:
+            return self.painter.frames(found, [instant])
+        assert found.frames is not None
+        return found.frames[instant : instant + 1]
+
+
+def _matched(ours: _Side, theirs: _Side, seed: int) -> tuple[Tensor, Tensor]:
+    """Frames of nearly equal states, one of an episode of either side."""
+    pairs = match_states(ours.states(), theirs.states(), seed=seed)
+    if not pairs:
+        return torch.empty(0), torch.empty(0)
+    first = torch.cat([ours.frame(*pair.first) for pair in pairs])
+    return first, torch.cat([theirs.frame(*pair.second) for pair in pairs])
 
 
 def _is_data(source: object) -> bool:

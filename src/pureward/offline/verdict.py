@@ -8,7 +8,12 @@ from pureward.diagnostics.verdict import Rows, Verdict, find_verdict
 
 #: Share of the variance of held-out rewards that r_φ must explain.
 EXPLAINED = 0.2
-_LOGS = "the logs"
+#: Words of a run's verdict → those of a fit's, which has no agent.
+_WORDS = {
+    SOURCES["replay"]: "the logs",
+    "the agent acts as demonstrated": "the logs are like the demonstrations",
+    "the agent is not paid what was learned": "rewards are not what was learned",
+}
 
 
 def fit_verdict(rows: Rows, method: str) -> Verdict:
@@ -28,7 +33,9 @@ def fit_verdict(rows: Rows, method: str) -> Verdict:
     }
     explained = numbers.get("model/explained")
     model = "" if explained is None else f"r_φ explains {explained:.0%} of held-out rewards"
-    name, sentence = found.name, found.sentence.replace(SOURCES["replay"], _LOGS)
+    name, sentence = found.name, found.sentence
+    for words, others in _WORDS.items():
+        sentence = sentence.replace(words, others)
     accepted = numbers.get("success/replay")
     if explained is not None and explained < EXPLAINED and name != "view mismatch":
         name, sentence = "not learned", f"{model}: annotate more episodes, or longer ones"
