@@ -1,26 +1,32 @@
 """The page in a real browser: drawing, saving, two tabs, a killed server, exact frames."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip("starlette", reason="needs the extra studio")
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
 import uvicorn  # noqa: E402
 
+import pureward  # noqa: E402
+from pureward.runs.collect import collect  # noqa: E402
 from pureward.studio.app import make_app  # noqa: E402
 from pureward.studio.evidence import Runs  # noqa: E402
 from pureward.studio.server import _listen  # noqa: E402
 from pureward.studio.source import Source  # noqa: E402
 from synthetic import course, write_run  # noqa: E402
+from tiny import SMALL_REWARD, tiny  # noqa: E402
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
@@ -346,3 +352,48 @@ def test_spans_are_shaded_where_much_is_promised_and_d_is_low(context, data):
         assert page.evaluate(shaded, gated | {"D": [0.1, 0.2, 0.4, 0.9]}) == [[1, 3]]
         imitated = {"true r": [-9, -9, 0, 0], "paid": [0.1, 1, 1, 1], "D": [0.1, 0.9, 0.9, 0.9]}
         assert page.evaluate(shaded, imitated) == [[1, 2]]
+
+
+@pytest.fixture
+def shown_data(request, tmp_path):
+    """Runs and a dataset for pictures: a short run, or "RUN… DATASET" of PUREWARD_SHOW."""
+    given = os.environ.get("PUREWARD_SHOW", "").split()
+    if given:
+        source = tmp_path / "rated"
+        shutil.copytree(given[-1], source)  # sketches go beside it
+        return [Path(run) for run in given[:-1]], source
+    request.getfixturevalue("short_episodes")
+    run, source = tmp_path / "run", tmp_path / "rated"
+    pureward.train(tiny(tmp_path / "policy", env_steps=40, warmup_steps=20))
+    collect("reach", tmp_path / "policy", source, episodes=6, device="cpu")
+    often = {"env_steps": 96, "probe_every": 48, "probe_frames": 4}
+    data = {"method": "nn-purl", "prior": "0.5", "annotations": str(source)}
+    pureward.train(tiny(run, **often, **data, reward=SMALL_REWARD))
+    return [run], source
+
+
+@pytest.mark.slow
+def test_pictures_of_both_views(browser, shown_data, tmp_path):
+    """PUREWARD_PICTURES names a folder for the pictures: docs/assets has such ones."""
+    runs, source = shown_data
+    out = Path(os.environ.get("PUREWARD_PICTURES", tmp_path))
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(120_000)
+    with serving(source, runs=runs) as address:
+        page = opened(context, address)
+        drag(page, (0, 0.05), (12, 0.2), (24, 0.75), (32, 0.9), (40, 0.9))
+        status(page, "Saved")
+        page.keyboard.press("s")
+        page.screenshot(path=out / "studio-sketch.png")
+        page.locator("#view-evidence").click()
+        if len(runs) > 1:
+            page.locator("#other").select_option(index=len(runs))
+        page.locator("#search").click()
+        page.locator("#scored-frame[data-frame]").wait_for()
+        page.wait_for_timeout(2000)
+        page.screenshot(path=out / "studio-evidence.png", full_page=True)
+    context.close()
+    for name in ("sketch", "evidence"):
+        with Image.open(out / f"studio-{name}.png") as picture:
+            assert picture.width == 1280
+            assert len(picture.convert("RGB").resize((160, 100)).getcolors(16000)) > 50
