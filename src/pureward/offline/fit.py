@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,7 +40,7 @@ from pureward.types import find_device
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
 
-_AT_ONCE = 50  # updates between two looks at a stop signal
+_AT_ONCE = 10  # updates between two looks at a stop signal
 _PROBE_EVERY = 250  # updates between two estimates of η, probes and checkpoints
 
 
@@ -305,11 +306,13 @@ class _Fit:
         ) as bar:
             while fitter.updates < self.total and not self.stop.requested:
                 until = min(self.total, (fitter.updates // _PROBE_EVERY + 1) * _PROBE_EVERY)
-                metrics = fitter.learn(min(_AT_ONCE, until - fitter.updates))
-                bar.update(fitter.updates - bar.n)
+                metrics = []
+                while fitter.updates < until and not self.stop.requested:
+                    metrics.append(fitter.learn(min(_AT_ONCE, until - fitter.updates)))
+                    bar.update(fitter.updates - bar.n)
                 if fitter.updates == until:
-                    metrics |= fitter.learner.update_prior(until / self.total)
-                    self._write("train", metrics)
+                    means = {n: fmean(row[n] for row in metrics) for n in metrics[0]}
+                    self._write("train", means | fitter.learner.update_prior(until / self.total))
                     self._write("probe", fitter.probe())
                     self._keep()
         if not fitter.has_discriminator:

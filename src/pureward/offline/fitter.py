@@ -21,7 +21,11 @@ from pureward.runs.checkpoint import flattened, under
 #: Settings for minutes on a CPU: those of `OnlineReward`, without the memory of a stream. The data
 #: does not change, so D takes larger steps, and r_φ stops when its held-out error no longer falls.
 FIT = replace(
-    SMALL, learning_rate=1e-3, memory=0, model=replace(SMALL.model, epochs=20, patience=3)
+    SMALL,
+    learning_rate=1e-3,
+    batch=32,
+    memory=0,
+    model=replace(SMALL.model, epochs=20, patience=3),
 )
 #: Updates of D by default.
 UPDATES = 1000
