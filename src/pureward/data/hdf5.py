@@ -7,16 +7,21 @@ follow both, so the whole file is checked first, from its headers.
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
 
 from pureward.data.guard import FETCH, check_fits
+from pureward.data.lazy import per_block
 from pureward.data.replay.layout import readable
 from pureward.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FILE = "main_data.hdf5"  # as Minari names it
 
@@ -41,14 +46,22 @@ def check_count(file: Path, episodes: int) -> None:
         raise InputError(f"it holds {inside} episodes, though {episodes} are announced; {FETCH}")
 
 
-def check_episode(file: Path, index: int) -> None:
-    """Refuse an episode of Minari that refers to other files, or declares more than it holds."""
+def check_episode(file: Path, index: int, unread: Sequence[str] = ()) -> None:
+    """Refuse an episode of Minari that refers to other files, or declares more than it holds.
+
+    Args:
+        file: of the dataset.
+        index: of the episode.
+        unread: columns that need not fit into memory.
+    """
     with h5py.File(file, "r") as root:
         group = own_member(root, f"episode_{index}")
         if not isinstance(group, h5py.Group):
             raise InputError(f"it must be a group of columns, and is not; {FETCH}")
         declared = check_group(group, file.stat().st_size)
         missing = [name for name in _COLUMNS if name not in group]
+        if not missing:
+            declared -= sum(group[name].nbytes for name in unread)  # type: ignore[union-attr]
     if missing:
         raise InputError(f"has no column {missing[0]!r}; a dataset needs {', '.join(_COLUMNS)}")
     check_fits(declared)
@@ -101,6 +114,24 @@ def _datasets(root: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
                 waiting.append((where, part))
             elif isinstance(part, h5py.Dataset):
                 yield where, part
+
+
+def rows_at_once(column: h5py.Dataset) -> int:
+    """Return how many rows to read together: whole chunks, and about `BLOCK_BYTES`."""
+    stored = (column.chunks or (1,))[0]
+    row = math.prod(column.shape[1:]) * column.dtype.itemsize
+    check_fits(stored * row)
+    return math.ceil(per_block(column.shape[1:], column.dtype.itemsize) / stored) * stored
+
+
+def read_rows(file: Path, column: str, rows: Sequence[int], at_once: int) -> "Iterator[NDArray]":
+    """Yield increasing rows of a column in blocks."""
+    with h5py.File(file, "r") as root:
+        for _, group in groupby(rows, key=lambda row: row // at_once):
+            wanted = list(group)
+            span: Any = root[column][wanted[0] : wanted[-1] + 1]  # type: ignore[index]
+            whole = len(span) == len(wanted)
+            yield span if whole else span[[row - wanted[0] for row in wanted]]
 
 
 def own_member(group: h5py.Group, name: str, where: str = "") -> Any:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from gymnasium import spaces
 from minari.dataset.minari_storage import MinariStorage
@@ -14,7 +15,14 @@ from pureward.data.arrays import to_tensor
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import check_file, guarded, guarding, read_json
-from pureward.data.hdf5 import FILE, check_count, check_episode, read_splits
+from pureward.data.hdf5 import (
+    FILE,
+    check_count,
+    check_episode,
+    read_rows,
+    read_splits,
+    rows_at_once,
+)
 from pureward.data.images import (
     check_jpegs,
     decode_jpeg_only,
@@ -22,7 +30,7 @@ from pureward.data.images import (
     stacked_frames,
     stored_as_jpeg,
 )
-from pureward.data.lazy import LazyEpisodes
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
 from pureward.data.readers.recognise import minari_folder
 from pureward.errors import InputError
 from pureward.pixels import to_frames
@@ -122,12 +130,23 @@ def _episode(
     options: Options,
     ours: bool,
 ) -> Episode:
-    if storage.FORMAT == "hdf5":
-        check_episode(storage.data_path / FILE, index)
-    check_jpegs(storage, index)
-    raw = next(iter(storage.get_episodes([index])))
-    seen, space = raw["observations"], storage.observation_space
-    frames = to_frames(stacked_frames(seen, keys), "cpu", options.size) if keys else None
+    space, hdf5 = storage.observation_space, storage.FORMAT == "hdf5"
+    file = storage.data_path / FILE
+    if hdf5 and not (storage.jpeg_encoding and stored_as_jpeg(space, keys)):
+        columns = [f"observations/{key}".rstrip("/") for key in keys]
+        check_episode(file, index, columns)
+        raw = _numbers(file, index)
+        cameras = [_camera(file, f"episode_{index}/{column}") for column in columns]
+        where = f"{file}, episode {index}"
+        frames = LazyFrames(cameras, where=where, size=options.size) if keys else None
+    else:  # Minari decodes all images of an episode at once
+        if hdf5:
+            check_episode(file, index)
+        check_jpegs(storage, index)
+        raw = next(iter(storage.get_episodes([index])))
+        images = stacked_frames(raw["observations"], keys) if keys else None
+        frames = None if images is None else to_frames(images, "cpu", options.size)
+    seen = raw["observations"]
     # Episodes without actions are stored with vectors of no numbers.
     numeric = isinstance(raw["actions"], np.ndarray) and raw["actions"].size > 0
     fields: dict[str, Any] = {
@@ -149,3 +168,39 @@ def _episode(
             "rated": str(tags.get("rated", "")) != UNRATED,
         }
     return Episode(**fields)
+
+
+def _numbers(file: Path, index: int) -> dict[str, Any]:
+    """The columns of an episode besides its images, as Minari returns them; None for text."""
+    with h5py.File(file, "r") as root:
+        group: Any = root[f"episode_{index}"]
+
+        def read(name: str) -> Any:
+            column = group.get(name)
+            is_text = isinstance(column, h5py.Dataset) and column.dtype.kind in "OSU"
+            return column[()] if isinstance(column, h5py.Dataset) and not is_text else None
+
+        seen = {name: read(f"observations/{name}") for name in ("state", *DRAWN_FROM)}
+        return {
+            "observations": {name: value for name, value in seen.items() if value is not None},
+            "infos": {"success": read("infos/success")},
+            **{name: read(name) for name in ("actions", "rewards", "terminations")},
+        }
+
+
+def _camera(file: Path, place: str) -> Images:
+    """The images of a column that is not JPEG."""
+    with h5py.File(file, "r") as root:
+        column: Any = root[place]
+        if column.ndim != 4 or column.dtype != np.uint8:
+            raise InputError(
+                "images must be uint8 (time, height, width, 3), got "
+                f"{column.dtype} {column.shape}; write the dataset again"
+            )
+        at_once = rows_at_once(column)
+        count, *shape = column.shape
+    return Images(
+        count=count,
+        shape=tuple(shape),
+        read=lambda rows: read_rows(file, place, rows, at_once),
+    )

@@ -4,7 +4,6 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,8 @@ from pureward.data.arrays import make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarding
-from pureward.data.hdf5 import check_group, own_member
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, per_block
+from pureward.data.hdf5 import check_group, own_member, read_rows, rows_at_once
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
 from pureward.data.readers.recognise import in_order
 from pureward.errors import InputError
 
@@ -142,20 +141,12 @@ def _camera(path: Path, demo: h5py.Group, key: str, arrives: bool) -> Images:
     after = _column(_group(demo, "next_obs"), key) if arrives else None
     if arrives and (after is None or after.shape != seen.shape):
         raise InputError(f"next_obs/{key} must be like obs/{key}, {seen.shape}; {FETCH}")
-    stored = (seen.chunks or (1,))[0]  # rows that are decompressed together
-    check_fits(stored * math.prod(shape))
-    at_once = math.ceil(per_block(shape) / stored) * stored
+    at_once = rows_at_once(seen)
 
     def read(rows: Sequence[int]) -> "Iterator[NDArray]":
-        with h5py.File(path, "r") as root:
-            demo: Any = root[place]
-            before = (row for row in rows if row < count)
-            for _, group in groupby(before, key=lambda row: row // at_once):
-                wanted = list(group)
-                span = demo[f"obs/{key}"][wanted[0] : wanted[-1] + 1]
-                whole = len(span) == len(wanted)
-                yield span if whole else span[[row - wanted[0] for row in wanted]]
-            if rows[-1] == count:
-                yield demo[f"next_obs/{key}"][count - 1 :]
+        before = [row for row in rows if row < count]
+        yield from read_rows(path, f"{place}/obs/{key}", before, at_once)
+        if rows[-1] == count:
+            yield from read_rows(path, f"{place}/next_obs/{key}", [count - 1], at_once)
 
     return Images(count=count + arrives, shape=shape, read=read)
