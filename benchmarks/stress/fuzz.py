@@ -35,7 +35,7 @@ import torch
 import tyro
 from tqdm import tqdm
 
-from fuzz_kinds import damage, kinds, write_material
+from fuzz_kinds import Kind, damage, kinds, write_material
 from fuzz_mutations import SECRET
 from fuzz_watch import Memory, Outside, Watcher
 from pureward.errors import InputError, SimulationError, TrainingError, lacks_memory
@@ -79,17 +79,19 @@ class Reader:
         os.chdir(material)
         self.kinds = kinds()
         for kind in self.kinds.values():
-            self._lay_out()
+            self._lay_out(kind)
             self.watcher.begin(self.case)
             kind.read(kind.files[-1])
             self.watcher.end(learn=True)
         self.memory = Memory(_MEMORY)
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, kind: Kind) -> None:
         os.chdir("/")
         for folder in (self.case, self.outside):
             shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.material, self.case)
+        for path in self.material.iterdir():
+            if path.name in kind.folders or not kind.format:
+                shutil.copytree(path, self.case / path.name)
         self.outside.mkdir(parents=True)
         (self.outside / "secret").write_bytes(SECRET * 4096)
         with h5py.File(self.outside / "foreign.hdf5", "w") as file:
@@ -98,7 +100,7 @@ class Reader:
 
     def read(self, name: str, number: int) -> dict[str, Any]:
         """Damage and read one file; what became of it."""
-        self._lay_out()
+        self._lay_out(self.kinds[name])
         chance = random.Random(f"{self.seed}:{name}:{number}")
         file, done = damage(self.kinds[name], number, self.outside, chance)
         inside = [path for path in (self.outside, self.outside / "folder") if path.exists()]

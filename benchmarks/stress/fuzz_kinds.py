@@ -47,6 +47,7 @@ from pureward import demo
 from pureward.cli.parsing import parse
 from pureward.cli.runs import run_verbs
 from pureward.data.draw import Painter
+from pureward.data.sketches import SUFFIX
 from pureward.diagnostics.history import read_eta, read_histories
 from pureward.diagnostics.plot import curves
 from pureward.distributed.training import Training, wall_seconds
@@ -114,6 +115,12 @@ class Kind:
     mutations: tuple[Mutation, ...]
     format: str = ""
     """Reader of the dataset that the file belongs to; "" for files of runs and rewards."""
+
+    @property
+    def folders(self) -> set[str]:
+        """Folders of the material that a dataset of this kind consists of."""
+        own = {file.parts[0] for file in self.files}
+        return own | {name.removesuffix(SUFFIX) for name in own}  # sketches lie beside their data
 
 
 def _resume(file: Path) -> None:

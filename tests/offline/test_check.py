@@ -18,6 +18,11 @@ from pureward.offline.leak import FEWEST_FRAMES, find_leak
 from pureward.offline.matching import CLOSE, match_states
 
 
+@pytest.fixture(autouse=True)
+def _fewer_permutations(monkeypatch):
+    monkeypatch.setattr("pureward.offline.leak._PERMUTATIONS", 500)
+
+
 def scenes(seed: int, count: int = 30, side: int = 32) -> Tensor:
     """The same noisy scene with a square at a random place."""
     ground = np.random.default_rng(99).integers(40, 200, (3, side, side))
