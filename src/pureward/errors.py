@@ -53,6 +53,7 @@ EXTRAS = {
     **dict.fromkeys(("torchrl", "tensordict"), "torchrl"),
     **dict.fromkeys(("starlette", "uvicorn"), "studio"),
     "pyarrow": "lerobot",
+    "ray": "ray",
     "skrl": "skrl",
     "stable_baselines3": "sb3",
 }

@@ -11,6 +11,7 @@ from pureward.cli.data import import_, score
 from pureward.cli.fitting import check, fit
 from pureward.cli.parsing import parse
 from pureward.cli.runs import config, run_verbs, settings_shown
+from pureward.cli.sweeping import sweep
 from pureward.cli.verbs import collect, demo, evaluate, plot, probe, reproduce, show, studio, tasks
 from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
 
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
             "plot": plot,
             "studio": studio,
             "reproduce": reproduce,
+            "sweep": sweep,
             "demo": demo,
         }
         with settings_shown(arguments) as words:

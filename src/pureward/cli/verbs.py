@@ -296,6 +296,7 @@ def reproduce(
     out: Path = Path("runs/paper"),
     at_once: int = 0,
     executor: str = "local",
+    address: str = "",
     device: str = "auto",
 ) -> None:
     """Reproduce a figure of the paper: train the runs, plot them, and check the paper's claims.
@@ -314,10 +315,13 @@ def reproduce(
         dry_run: list the runs with time and memory, and run nothing.
         out: folder for runs, picture and table.
         at_once: parallel runs per GPU, or on all cores; by default one per GPU, or one per core.
-        executor: what starts the runs: "local" for processes on this machine, or a plugin's.
+        executor: what starts the runs: "local" for processes on this machine, "ray" for a Ray
+            cluster, or a plugin's.
+        address: of the Ray cluster: "auto" for the one of this machine, or HOST:PORT; by default
+            Ray is started on this machine.
         device: "auto" (CUDA if available), "cpu" or "cuda".
     """
-    from pureward.distributed import EXECUTORS
+    from pureward.distributed.jobs import make_executor
     from pureward.paper.estimate import dry_run as describe
     from pureward.paper.figures import find_figure
     from pureward.paper.plan import make_plan
@@ -330,7 +334,7 @@ def reproduce(
     plan = make_plan(
         find_figure(figure), out=out, tasks=task, seeds=seeds, methods=methods, device=device
     )
-    chosen = EXECUTORS[executor](device=device, at_once=at_once)
+    chosen = make_executor(executor, device=device, at_once=at_once, address=address)
     if dry_run:
         print(describe(plan, chosen.at_once, device))
         return

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs jobs in parallel, each after the jobs that it needs.
 
-An `Executor` starts the jobs. "local" starts processes on this machine. An executor for a cluster
-(SLURM) is a class with `at_once` and `start`, registered with `@EXECUTORS.register("mine")`; its
-machines must see the folders of the jobs under the same paths.
+An `Executor` starts the jobs. "local" starts processes on this machine, "ray" tasks on a cluster.
+Another one (SLURM) is a class with `at_once` and `start`, registered with
+`@EXECUTORS.register("mine")`. Its machines must see the folders of the jobs under the same paths.
 """
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from pureward.errors import TrainingError
+from pureward.errors import InputError, TrainingError
 from pureward.registry import Registry
 
 _POLL_SECONDS = 0.5
@@ -93,6 +94,24 @@ class Executor(Protocol):
 
 #: Name → function that makes an executor; it is called with the keywords device and at_once.
 EXECUTORS: Registry[Callable[..., Executor]] = Registry("executor")
+
+
+def make_executor(name: str, *, device: str, at_once: int = 0, address: str = "") -> Executor:
+    """Make an executor by name.
+
+    Args:
+        name: in `EXECUTORS`.
+        device: of the jobs.
+        at_once: jobs in parallel, per GPU or on all CPUs; 0 for one per GPU or CPU.
+        address: of a cluster, for executors that take one.
+    """
+    maker = EXECUTORS[name]
+    if address and "address" not in inspect.signature(maker).parameters:
+        raise InputError(
+            f"the executor {name!r} takes no address, got {address!r}; leave it out, or use the "
+            "executor 'ray'"
+        )
+    return maker(device=device, at_once=at_once, **({"address": address} if address else {}))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The executor "local": a process per job on this machine, spread over its GPUs."""
 
-import multiprocessing
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
+from pureward.distributed.children import CONTEXT, end_with_parent, environment
 from pureward.distributed.jobs import EXECUTORS, Job, Result
 from pureward.errors import (
     InputError,
@@ -24,8 +22,6 @@ from pureward.errors import (
 )
 from pureward.files import open_regular
 
-# Fork would copy torch's threads and locks in an undefined state.
-_CONTEXT = multiprocessing.get_context("spawn")
 # Exit codes: EX_TEMPFAIL of sysexits.h, ENOMEM, EBUSY.
 _RESULTS: dict[int, Result] = {0: "finished", 75: "stopped", 12: "out of memory", 16: "busy"}
 _CODES = {result: code for code, result in _RESULTS.items()}
@@ -54,10 +50,10 @@ class LocalProcesses:
         slot = next(n for n in slots if n not in self._handles or not self._handles[n].running())
         job.log.parent.mkdir(parents=True, exist_ok=True)
         log_start = job.log.stat().st_size if job.log.exists() else 0
-        process = _CONTEXT.Process(target=_run_job, args=(job,))
+        process = CONTEXT.Process(target=_run_job, args=(job,))
         gpu = self.places[slot]
         visible = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
-        with _environment({**visible, "OMP_NUM_THREADS": str(self.threads)}):
+        with environment({**visible, "OMP_NUM_THREADS": str(self.threads)}):
             process.start()
         self._handles[slot] = LocalProcess(process, job.log, log_start)
         return self._handles[slot]
@@ -140,7 +136,7 @@ def _run_job(job: Job) -> None:
         os.dup2(log.fileno(), sys.stderr.fileno())
     # With block buffering, output would follow the error that ends the process.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         finished = job.run()
     except Exception as error:
@@ -153,26 +149,3 @@ def _run_job(job: Job) -> None:
             sys.exit(str(error))
         raise
     sys.exit(_CODES["finished" if finished else "stopped"])
-
-
-def _end_with_parent() -> None:
-    """Send this process SIGTERM when its parent exits, also if that was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for processes that start in the block; torch reads them at import."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

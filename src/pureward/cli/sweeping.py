@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `sweep`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pureward.errors import TrainingError
+
+_Sweep = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.toml")]
+
+
+def sweep(
+    file: _Sweep,
+    out: Path | None = None,
+    at_once: int = 0,
+    executor: str = "local",
+    address: str = "",
+    device: str = "",
+    dry_run: bool = False,
+) -> None:
+    """Train a run for every combination of values in a TOML file, on this machine or a cluster.
+
+    Call again to resume: finished runs are skipped. A failed run does not stop the others. While
+    they train, OUT/table.md shows all runs.
+
+    For example: pureward sweep rates.toml --executor ray --address auto
+
+    Args:
+        file: settings as in `pureward train --config`, and a table [vary] of settings with lists
+            of values, such as seed = [0, 1, 2]. A run uses only the data that its method needs.
+        out: folder of the runs; by default that of the file, or runs/ and the file's name.
+        at_once: parallel runs per GPU, or on all cores; by default one per GPU, or one per core.
+        executor: what starts the runs: "local" for processes on this machine, "ray" for a Ray
+            cluster, or a plugin's.
+        address: of the Ray cluster: "auto" for the one of this machine, or HOST:PORT; by default
+            Ray is started on this machine.
+        device: "auto" (CUDA if available), "cpu" or "cuda"; by default that of the file.
+        dry_run: list the runs, and run nothing.
+    """
+    from pureward.distributed.jobs import make_executor
+    from pureward.distributed.sweep import read_sweep, run_sweep, table
+
+    found = read_sweep(file, out=out, device=device)
+    if dry_run:
+        print(table(found, {}), end="")
+        return
+    place = found.runs[0].config.device
+    chosen = make_executor(executor, device=place, at_once=at_once, address=address)
+    outcomes = run_sweep(found, chosen)
+    print(table(found, {one.job.out: one.state for one in outcomes}), end="")
+    bad = [one for one in outcomes if not one.succeeded]
+    if bad:
+        reasons = "; ".join(f"{one.job.out} {one.state}: {one.message}" for one in bad[:3])
+        raise TrainingError(
+            f"{len(bad)} of {len(outcomes)} runs did not finish ({reasons}); see log.txt there, "
+            "and call again to resume"
+        )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects to a Ray cluster, or starts Ray on this machine. No other module imports Ray."""
+
+import os
+import socket
+from importlib import import_module
+from typing import Any
+
+from pureward.errors import InputError, in_brief, missing_extra
+
+_SECONDS = 5.0  # to wait for a cluster's port; Ray itself would try for a minute
+
+
+def connect(address: str = "") -> Any:
+    """Return the module `ray`, connected to a cluster; a second call keeps the connection.
+
+    Args:
+        address: "" to start Ray on this machine, "auto" for the cluster that this machine belongs
+            to, or HOST:PORT of a cluster's head.
+    """
+    try:
+        ray: Any = import_module("ray")  # pyright cannot find it where it is not installed
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) from None
+    if ray.is_initialized():
+        return ray
+    if address not in ("", "auto"):
+        _check_port(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
+    try:
+        ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            logging_level="ERROR",
+            **({} if address else {"include_dashboard": False}),
+        )
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"no Ray cluster can be used at the address {address or 'local'!r} "
+            f"({in_brief(error)}); start one with `ray start --head`, with the same versions of "
+            "Ray and Python on all machines"
+        ) from error
+    return ray
+
+
+def _check_port(address: str) -> None:
+    """Raise InputError unless something listens at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise InputError(
+            f"the address of a Ray cluster is 'auto' or HOST:PORT, got {address!r}; "
+            "`ray start --head` prints it"
+        )
+    try:
+        socket.create_connection((host, int(port)), _SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, "
+            "or check the address and the firewall"
+        ) from error

@@ -1,0 +1,123 @@
+"""The executor "ray" on a cluster of three nodes on this machine, and addresses without a cluster.
+
+Ray takes 20 s to start on two slow cores, so only what needs no cluster is tested by `make test`.
+"""
+
+import os
+import threading
+import time
+
+import pytest
+
+from job import Task
+from pureward.distributed.cluster import connect
+from pureward.distributed.jobs import Watcher, make_executor, run_jobs
+from pureward.distributed.training import Training
+from pureward.errors import InputError
+from pureward.runs.directory import RunDirectory
+from tiny import tiny
+
+ray = pytest.importorskip("ray", reason="needs the extra ray")
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of Ray
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("127.0.0.1:1", "no Ray cluster answers at '127.0.0.1:1'"),
+        ("nowhere", "is 'auto' or HOST:PORT, got 'nowhere'"),
+        ("127.0.0.1:99999999", "no Ray cluster answers"),
+    ],
+)
+def test_an_address_without_a_cluster_is_one_sentence_at_once(address, says):
+    with pytest.raises(InputError, match=says) as found:
+        connect(address)
+    assert "\n" not in str(found.value)
+
+
+def test_a_named_gpu_is_left_to_ray():
+    with pytest.raises(InputError, match="Ray chooses the GPU"):
+        make_executor("ray", device="cuda:1")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    # Nodes of one machine find the modules of tests, as machines with the same folders would.
+    os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(__file__))
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made.nodes = [made.add_node(num_cpus=1) for _ in range(2)]  # pyright: ignore
+    connect(made.address)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+    del os.environ["PYTHONPATH"]
+
+
+@pytest.mark.slow
+def test_tasks_report_their_result(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    jobs = [Task(tmp_path / does, does=does) for does in ("good", "fail", "stop", "die")]
+    executor = make_executor("ray", device="auto")
+    assert executor.at_once == 2
+    outcomes = run_jobs(jobs, executor, Watcher())
+    assert [one.state for one in outcomes] == ["finished", "failed", "stopped", "failed"]
+    assert outcomes[1].message == "the value must be 1, got 2; use 1"
+    assert outcomes[3].message.startswith("killed by SIGKILL")
+    with pytest.raises(InputError, match="the Ray cluster has 0"):
+        make_executor("ray", device="cuda")
+
+
+@pytest.mark.slow
+def test_a_stopped_task_ends_its_job(cluster, tmp_path):
+    executor = make_executor("ray", device="cpu", at_once=1)
+    job = Task(tmp_path / "long", does="sleep")
+    handle = executor.start(job)
+    _wait_for(lambda: job.log.exists() and job.log.stat().st_size)
+    handle.stop()
+    handle.wait()
+    assert handle.result() == "failed"
+    assert handle.last_line().startswith("killed by SIGTERM")
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_elsewhere_after_its_node_has_died(cluster, tmp_path):
+    run = Training(config=tiny(tmp_path / "run", env_steps=16_000, checkpoint_every=400))
+    outcomes = []
+
+    def sweep():
+        executor = make_executor("ray", device="cpu", at_once=1)
+        outcomes.extend(run_jobs([run], executor, Watcher()))
+
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    place = RunDirectory(run.out)
+    for _ in range(2):
+        before = place.metrics.stat().st_size if place.metrics.exists() else 0
+        _wait_for(lambda before=before: place.metrics.exists()
+                  and place.metrics.stat().st_size > before + 2_000)  # fmt: skip
+        dying = _wait_for(lambda: next(filter(_works, cluster.worker_nodes), None))
+        cluster.remove_node(dying, allow_graceful=False)
+        cluster.add_node(num_cpus=1)
+    thread.join(timeout=600)
+    assert [one.state for one in outcomes] == ["finished"]
+    assert place.read_status()["env_steps"] == 16_000
+    assert run.log.read_text().count("replay of 400 steps") >= 3, "it was started three times"
+
+
+def _works(node) -> bool:
+    """Whether a job runs on a node of the cluster."""
+    from ray._private.state import available_resources_per_node
+
+    left = available_resources_per_node().get(node.node_id, {"CPU": 1})
+    alive = [one["NodeID"] for one in ray.nodes() if one["Alive"]]
+    return node.node_id in alive and not left.get("CPU")
+
+
+def _wait_for(condition):
+    until = time.monotonic() + 300
+    while not (found := condition()):
+        assert time.monotonic() < until, "timed out"
+        time.sleep(0.2)
+    return found
