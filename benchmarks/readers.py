@@ -5,9 +5,10 @@
     python benchmarks/readers.py --formats LeRobot --lerobot PYTHON
     python benchmarks/readers.py --formats LeRobot MP4 npy --frames 10000 --scored
 
-Prints the seconds to open a dataset, the frames read per second, and the peak memory beyond that
-of reading one frame. All frames together are 1.2 GB in memory. PYTHON is that of an environment
-with lerobot: its own reader reads the same dataset, frame by frame as its data loaders do.
+Prints the seconds to open a dataset, the frames read per second, the CPU time of a frame, which
+other processes disturb less, and the peak memory beyond that of reading one frame. All frames
+together are 1.2 GB in memory. PYTHON is that of an environment with lerobot: its own reader reads
+the same dataset, frame by frame as its data loaders do.
 
 With --scored, a learned reward of every frame is computed too: ours decodes in a thread beside it,
 the plain loop of PyAV decodes a batch and then scores it. "alone" scores frames in memory.
@@ -30,9 +31,13 @@ source, device = sys.argv[1:3]
 def peak():  # getrusage would include the peak of the process that started this one
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
-def tell(opened, frames, began, before):
-    rate = frames / (time.perf_counter() - began)
-    print(json.dumps({"open": opened, "rate": rate, "peak": peak() - before}))
+class Watch:
+    def __init__(self):
+        self.peak, self.wall, self.cpu = peak(), time.perf_counter(), time.process_time()
+    def tell(self, frames, opened=0.0):
+        rate = frames / (time.perf_counter() - self.wall)
+        cpu = (time.process_time() - self.cpu) / frames * 1e6
+        print(json.dumps({"open": opened, "rate": rate, "cpu": cpu, "peak": peak() - self.peak}))
 """
 READ = """
 import torch, pureward
@@ -41,20 +46,20 @@ began = time.perf_counter()
 dataset = pureward.read_episodes(source, size=None)
 opened = time.perf_counter() - began
 dataset[0].frames[:1]
-before, began, frames = peak(), time.perf_counter(), 0
+watch, frames = Watch(), 0
 for episode in dataset:
     clips = episode.frames.clips() if hasattr(episode.frames, "clips") else [episode.frames]
     frames += sum(len(clip) for clip in clips)
-tell(opened, frames, began, before)
+watch.tell(frames, opened)
 """
 PLAIN = """
 import av
-before, began, frames = peak(), time.perf_counter(), 0
+watch, frames = Watch(), 0
 with av.open(source) as container:
     container.streams.video[0].thread_type = "AUTO"
     for frame in container.decode(video=0):
         frames += len(frame.to_ndarray(format="rgb24")) > 0
-tell(0.0, frames, began, before)
+watch.tell(frames)
 """
 REWARD = """
 import torch
@@ -74,13 +79,13 @@ began = time.perf_counter()
 dataset = pureward.read_episodes(source)
 opened = time.perf_counter() - began
 dataset[0].frames[:1]
-before, began = peak(), time.perf_counter()
+watch = Watch()
 scored = score_episodes(reward, dataset, range(len(dataset)))
-tell(opened, sum(values.shape[1] for _, values in scored), began, before)
+watch.tell(sum(values.shape[1] for _, values in scored), opened)
 """
 PLAIN_SCORED = """
 import av, numpy as np
-before, began, frames, images = peak(), time.perf_counter(), 0, []
+watch, frames, images = Watch(), 0, []
 def score():
     chosen = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
     return len(reward(chosen.to(device)).cpu())
@@ -92,17 +97,17 @@ with av.open(source) as container:
             frames += score()
             images.clear()
 frames += score() if images else 0
-tell(0.0, frames, began, before)
+watch.tell(frames)
 """
 ALONE = """
-before, began, frames = peak(), time.perf_counter(), 0
+watch, frames = Watch(), 0
 shown = example.to(device)
 results = []
 while frames < 2e6 if device == "cuda" else frames < 4e3:
     results.append(reward(shown))
     frames += len(shown)
 torch.cat(results).cpu()
-tell(0.0, frames, began, before)
+watch.tell(frames)
 """
 LEROBOT = """
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -110,10 +115,10 @@ began = time.perf_counter()
 dataset = LeRobotDataset("pureward/benchmark", root=source)
 opened = time.perf_counter() - began
 dataset[0]
-before, began, frames = peak(), time.perf_counter(), min(2000, len(dataset))
+watch, frames = Watch(), min(1000, len(dataset))
 for row in range(frames):
     dataset[row]["observation.images.front"]
-tell(opened, frames, began, before)
+watch.tell(frames, opened)
 """
 
 
@@ -316,7 +321,7 @@ def main(args: Args) -> None:
     unknown = [name for name in args.formats if name not in FORMATS]
     if unknown:
         raise SystemExit(f"unknown format {unknown[0]!r}; choose from {', '.join(FORMATS)}")
-    print("| format | opened, s | frames/s | peak memory, MB |\n|---|---|---|---|")
+    print("| format | opened, s | frames/s | CPU, µs/frame | memory, MB |\n|---|---|---|---|---|")
     for name in args.formats or FORMATS:
         write, rows = FORMATS[name]
         with tempfile.TemporaryDirectory() as folder:
@@ -335,7 +340,8 @@ def measure(label: str, code: str, source: Path, args: Args) -> None:
     if done.returncode:
         raise SystemExit(f"{label} failed:\n{done.stderr}")
     row = json.loads(done.stdout.splitlines()[-1])
-    print(f"| {label} | {row['open']:.1f} | {row['rate']:,.0f} | {row['peak']:.0f} |", flush=True)
+    rates = f"{row['rate']:,.0f} | {row['cpu']:,.0f} | {row['peak']:.0f}"
+    print(f"| {label} | {row['open']:.1f} | {rates} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Scores of episodes in batches are those of each episode on its own."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -103,3 +105,36 @@ def test_a_prefetching_thread_ends_with_its_reader():
     assert len(asked) <= 9
     assert list(prefetched(iter(range(50)))) == list(range(50))
     assert all(thread.name != "pureward-prefetch" for thread in threading.enumerate())
+
+
+# Peak memory of scoring beyond that of scoring one batch.
+MEASURE = """
+import sys, torch, pureward
+from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.network import NetworkConfig, seeded_network
+from pureward.scoring.pipeline import score_episodes
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+network = NetworkConfig(stage_channels=(4, 4), stage_blocks=0)
+made = seeded_network(network, 0, torch.device("cpu"))
+reward = LearnedReward(RewardSpec(reward="imitation", network=network), discriminator=made)
+reward(torch.zeros(512, 3, 64, 64, dtype=torch.uint8))
+dataset = pureward.read_episodes(sys.argv[1])
+dataset[0].frames[:256]
+before = peak()
+((_, values),) = score_episodes(reward, dataset, [0])
+print(values.shape[1], peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_an_episode_larger_than_the_memory_in_use_is_scored(tmp_path):
+    """30,000 frames of 64 × 64 are 369 MB; the file is sparse."""
+    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.uint8, (30_000, 64, 64, 3))
+    command = [sys.executable, "-c", MEASURE, str(tmp_path / "x.npy")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    assert done.returncode == 0, done.stderr
+    frames, kilobytes = map(int, done.stdout.split())
+    assert frames == 30_000
+    assert kilobytes < 200_000
