@@ -157,7 +157,8 @@ def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture):
 )
 def test_bad_input_is_one_sentence(tmp_path, changes, said):
     with pytest.raises(pureward.InputError, match=said):
-        fit(tmp_path, **changes)
+        fit(tmp_path / "reward", **changes)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_of_another_fit_is_not_overwritten(tmp_path, no_picture):

@@ -115,13 +115,18 @@ def fit(
         "seed": seed,
         "reward": json.loads(json.dumps(asdict(config))),
     }
-    with RunDirectory(Path(out)) as directory, StopSignal() as stop:
-        saved = _saved(directory, settings)
-        place = find_device(device)
-        read = {"images": images, "held_out": held_out, "device": place}
-        loaded = {name: load(name, source, **read) for name, source in given.items()}
-        logs = load("unlabeled", unlabeled, **read)
-        fitter = _fitter(loaded, logs, method, prior, stack, config, place, seed)
+    place, directory = find_device(device), RunDirectory(Path(out))
+    _check_settings(directory, settings)
+    read = {"images": images, "held_out": held_out, "device": place}
+    loaded = {name: load(name, source, **read) for name, source in given.items()}
+    logs = load("unlabeled", unlabeled, **read)
+    fitter = _fitter(loaded, logs, method, prior, stack, config, place, seed)
+    with directory, StopSignal() as stop:
+        _check_settings(directory, settings)  # another process may have been here
+        directory.checkpoints.mkdir(exist_ok=True)
+        saved = None
+        if directory.config.exists():
+            saved = checkpoint.read_newest(directory.checkpoints)
         write_json(directory.config, settings)
         return _Fit(directory, fitter, updates, stop, saved).run()
 
@@ -198,11 +203,11 @@ def _check_enough(positives: Loaded, logs: Loaded, prior: str | float | None) ->
             )
 
 
-def _saved(directory: RunDirectory, settings: dict[str, Any]) -> checkpoint.Checkpoint | None:
-    """The checkpoint of a fit with the same settings in a folder; None for a new fit."""
-    directory.checkpoints.mkdir(exist_ok=True)
+def _check_settings(directory: RunDirectory, settings: dict[str, Any]) -> None:
+    """Refuse a folder that holds a fit with other settings, or a run."""
     if not directory.config.exists():
-        return None
+        return
+    directory.check_links()
     try:
         before = json.loads(read_file(directory.config))
     except (ValueError, RecursionError):
@@ -214,7 +219,6 @@ def _saved(directory: RunDirectory, settings: dict[str, Any]) -> checkpoint.Chec
             f"{directory.path} holds a fit or run with other settings "
             f"({', '.join(changed) or 'more of them'}); choose another folder, or delete it"
         )
-    return checkpoint.read_newest(directory.checkpoints)
 
 
 class _StoppedError(Exception):
