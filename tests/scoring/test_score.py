@@ -119,6 +119,8 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
         scoring.score(folder, PICTURES, tmp_path, device="cpu")
     with pytest.raises(pureward.InputError, match="has episodes 0 to 2, got 3 in films"):
         scoring.score(folder, PICTURES, out, films=[3], device="cpu")
+    with pytest.raises(pureward.InputError, match="must lie outside of .*pictures"):
+        scoring.score(folder, PICTURES, PICTURES / "scores", device="cpu")
     held = os.open(out, os.O_RDONLY)
     assert scoring.take_lock(held)
     with pytest.raises(pureward.InputError, match="another is writing .*scores"):

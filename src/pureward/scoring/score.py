@@ -92,6 +92,8 @@ def score(
             f"{source} has episodes 0 to {len(dataset) - 1}, got {outside[0]} in films; choose "
             "others"
         )
+    if Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
+        raise InputError(f"{out} must lie outside of {source}, which is only read; choose another")
     if copy:
         _check_discount(learned, discount)
     about = {
