@@ -89,7 +89,8 @@ def commands(page: Path) -> list[list[str]]:
     text = page.read_text()
     lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
     lines += [" ".join(code.split()) for code in re.findall(r"`([^`]*pureward [^`]*)`", text)]
-    calls = [line.split("#")[0].split("pureward ", 1)[1] for line in lines if "pureward " in line]
+    lines = [line.split("#")[0] for line in lines]
+    calls = [line.split("pureward ", 1)[1] for line in lines if "pureward " in line]
     return [call.split() for call in calls if not call.startswith("-")]
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pureward.rewards.view import View as View
     from pureward.runs.collect import collect as collect
     from pureward.runs.config import RunConfig as RunConfig
+    from pureward.runs.policy import load_policy as load_policy
     from pureward.scoring.score import score as score
     from pureward.training.evaluate import evaluate_run as evaluate
     from pureward.training.loop import train as train
@@ -77,6 +78,7 @@ _PUBLIC = {
     "evaluate": "pureward.training.evaluate:evaluate_run",
     "fit": "pureward.offline.fit:fit",
     "import_episodes": "pureward.data.writers.own:import_episodes",
+    "load_policy": "pureward.runs.policy:load_policy",
     "load_reward": "pureward.rewards.saved:load_reward",
     "make": "pureward.envs:make",
     "make_vec": "pureward.envs.vector:make_vec",
@@ -118,6 +120,7 @@ __all__ = [
     "evaluate",
     "fit",
     "import_episodes",
+    "load_policy",
     "load_reward",
     "make",
     "make_vec",

@@ -25,7 +25,9 @@ class SavedPolicy:
 
     config: RunConfig
     env_steps: int
+    """Of the run when it was saved."""
     act: Policy
+    """A function from states (worlds, state size) to actions (worlds, action size) in [−1, 1]."""
     action_size: int
 
 
@@ -41,7 +43,7 @@ def snapshots(run: Path) -> list[Path]:
     return kept_steps(RunDirectory(run).snapshots, ".safetensors")
 
 
-def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
+def load_policy(run: str | Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
     """Load a policy of a run.
 
     Args:
@@ -52,6 +54,7 @@ def load_policy(run: Path, snapshot: Path | None = None, device: str = "cpu") ->
     Raises:
         InputError: if there is none, or it does not match the run's settings.
     """
+    run = Path(run)
     config = read_config(RunDirectory(run))
     path = snapshot or next(reversed(snapshots(run)), None)
     if path is None:
