@@ -12,7 +12,7 @@ ROOT = Path(pureward.__file__).parent
 ROWS = [
     {"errors", "interval", "progress"},
     {"types", "registry", "settings", "pixels", "gym"},
-    {"files", "capture"},
+    {"files", "capture", "distributed.children", "distributed.cluster"},
     {"envs.sim"},
     {"envs.tasks"},
     {"envs"},
@@ -23,7 +23,7 @@ ROWS = [
     {"runs"},
     {"diagnostics"},
     {"online"},
-    {"hooks", "scoring"},
+    {"hooks", "scoring", "distributed.actors"},
     {"training"},
     {"distributed", "offline"},
     {"demo", "studio"},

@@ -4,12 +4,18 @@ Ray takes 20 s to start on two slow cores, so only what needs no cluster is test
 """
 
 import os
+import signal
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import pureward
 from job import Task
+from pureward.distributed.actors import Actors
 from pureward.distributed.cluster import connect
 from pureward.distributed.jobs import Watcher, make_executor, run_jobs
 from pureward.distributed.training import Training
@@ -19,6 +25,9 @@ from tiny import tiny
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Ray
+# More of them: PUREWARD_ACTOR_KILLS=100 PUREWARD_NODE_KILLS=20
+ACTOR_KILLS = int(os.environ.get("PUREWARD_ACTOR_KILLS", "8"))
+NODE_KILLS = int(os.environ.get("PUREWARD_NODE_KILLS", "2"))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +113,50 @@ def test_a_run_goes_on_elsewhere_after_its_node_has_died(cluster, tmp_path):
     assert [one.state for one in outcomes] == ["finished"]
     assert place.read_status()["env_steps"] == 16_000
     assert run.log.read_text().count("replay of 400 steps") >= 3, "it was started three times"
+
+
+@pytest.mark.slow
+def test_actors_and_nodes_are_killed_and_steps_add_up(cluster, tmp_path):
+    chosen = tiny(tmp_path / "run", task="point_env:PointEnv", actors=2, executor="ray")
+    with pytest.raises(InputError, match="64 actors need a CPU each, and the Ray cluster has"):
+        Actors(replace(chosen, worlds=64, actors=64))
+    weights = pureward.AGENTS["d4pg"].policy(chosen.agent, 1, 1).state_dict()
+    taken = 0
+    with Actors(chosen) as actors:
+
+        def take() -> bool:
+            nonlocal taken
+            actors.take(taken, lambda: weights, at_random=False)
+            taken += 1
+            return True
+
+        for kill in range(ACTOR_KILLS + NODE_KILLS):
+            for _ in range(100):
+                take()
+            before = actors.counts["restarts"]
+            if kill % ((ACTOR_KILLS + NODE_KILLS) // NODE_KILLS):
+                os.kill(_wait_for(lambda: _actor_processes(cluster))[0], signal.SIGKILL)
+            else:
+                dying = _wait_for(lambda: next(filter(_works, cluster.worker_nodes), None))
+                cluster.remove_node(dying, allow_graceful=False)
+                cluster.add_node(num_cpus=1)
+            _wait_for(lambda before=before: take() and actors.counts["restarts"] > before)
+        counts, left = actors.counts, actors.left()
+        assert counts["taken"] == 4 * taken
+        assert counts["received"] == counts["taken"] + sum(left.values()) + counts["dropped_steps"]
+        assert counts["restarts"] >= ACTOR_KILLS + NODE_KILLS
+
+
+def _actor_processes(cluster) -> list[int]:
+    """Processes of actors on the nodes of the cluster."""
+    raylets = {str(node.all_processes["raylet"][0].process.pid) for node in cluster.worker_nodes}
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+            if parent in raylets and b"Actor" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+    return found
 
 
 def _works(node) -> bool:

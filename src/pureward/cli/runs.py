@@ -69,7 +69,7 @@ _RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
 _COMMON = (
     *("method", "demonstrations", "annotations", "prior", "out", "seed", "device"),
     *("worlds", "env_steps", "budget_seconds", "evaluate_every", "videos", "distractors"),
-    *("frames", "state"),
+    *("frames", "state", "actors", "executor", "address"),
 )
 
 

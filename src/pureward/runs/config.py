@@ -16,9 +16,9 @@ from pureward.settings import check_settings
 
 _SMALLEST_PRIOR = 1e-6  # float32 may round smaller ones to 0, and 1 − η to 1
 _LEAST = {
-    0: "warmup_steps evaluate_every snapshot_every probe_every budget_seconds",
+    0: "warmup_steps evaluate_every snapshot_every probe_every budget_seconds actors",
     1: "worlds env_steps updates_per_step batch log_every checkpoint_every keep_checkpoints "
-    "evaluate_episodes probe_frames",
+    "evaluate_episodes probe_frames actor_timeout",
 }
 
 
@@ -59,6 +59,14 @@ class RunConfig:
     """"auto" (CUDA if available), "cpu" or "cuda"."""
     worlds: int = 1024
     """Environments that step together."""
+    actors: int = 0
+    """Processes that step the worlds, each its share of them; 0 steps all in this process."""
+    executor: str = "local"
+    """Where actors run: "local" for this machine, "ray" for a Ray cluster."""
+    address: str = ""
+    """Of the Ray cluster: "auto" for the one of this machine, or HOST:PORT; "" starts Ray here."""
+    actor_timeout: float = 60.0
+    """Seconds for one step, after which an actor is replaced."""
     env_steps: int = 10_000_000
     """Control steps to collect, over all worlds."""
     budget_seconds: float = 0.0
@@ -114,6 +122,11 @@ class RunConfig:
         if not 0 <= self.guided <= 1:
             raise InputError(
                 f"guided must be a share of the worlds in [0, 1], got {self.guided}; try 0.25"
+            )
+        if self.actors and (self.worlds % self.actors or self.guided):
+            raise InputError(
+                f"actors step the same number of worlds each, without guided, got {self.actors} "
+                f"actors, {self.worlds} worlds and guided {self.guided}; use --worlds {self.actors}"
             )
         check_name(
             self.task,

@@ -23,6 +23,7 @@ T = TypeVar("T")
 DATA = {"demonstrations", "annotations", "failures"}
 #: A resumed run may go on for longer, or elsewhere; all else is as it began.
 MAY_CHANGE = DATA | {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
+MAY_CHANGE |= {"actors", "executor", "address", "actor_timeout"}
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
@@ -158,6 +159,8 @@ def differences(
         apart = {*apart, "reward"}  # the task's own reward has no settings
     old, new = flat(to_json(before)), flat(to_json(now))
     names = [name for name in old if name.partition(".")[0] not in apart]
+    # The worlds of actors are not saved, so a run has them from its start or never.
+    names += ["actors"] * (bool(before.actors) != bool(now.actors))
     return [f"{name} {old[name]} → {new[name]}" for name in names if old[name] != new[name]]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pureward.distributed.actors import Actors
 from pureward.errors import InputError, lacks_memory
 from pureward.progress import Progress
 from pureward.rewards.methods import METHODS
@@ -55,7 +56,10 @@ class Run:
         self.config = config
         self.directory = directory
         cameras = config.needs_frames
-        env = config.make_env(config.worlds, seed=config.seed, cameras=cameras, stagger=True)
+        self.actors = Actors(config) if config.actors else None
+        env = self.actors or config.make_env(
+            config.worlds, seed=config.seed, cameras=cameras, stagger=True
+        )
         self.env = opened.enter_context(env)
         self.learner = Learner(config, self.env)
         env = config.make_env(config.evaluate_episodes, cameras=cameras)
@@ -92,8 +96,13 @@ class Run:
     def step(self) -> None:
         """Take one control step in every world, and the updates that go with it."""
         warm = self.env_steps >= self.config.warmup_steps
-        action = self.learner.act(self.obs.state, at_random=not warm)
-        step = self.env.step(action)
+        if self.actors:
+            policy, updates = self.learner.agent.policy_tensors, self.learner.updates
+            self.obs, action, step = self.actors.take(updates, policy, at_random=not warm)
+            self.learner.agent.observe(self.obs.state)
+        else:
+            action = self.learner.act(self.obs.state, at_random=not warm)
+            step = self.env.step(action)
         self.learner.add(self.obs, action, step)
         self.obs = step.obs
         self.truth.add(step)
@@ -150,7 +159,7 @@ class Run:
         values = self.learner.read_metrics()
         progress = min(1.0, self.env_steps / self.config.env_steps)
         values |= self.learner.reward.update_prior(progress)
-        values |= self.truth.read()
+        values |= self.truth.read() | (self.actors.read() if self.actors else {})
         values |= {"updates": self.learner.updates, "seconds": self.clock.read()}
         self._write("train", values)
 

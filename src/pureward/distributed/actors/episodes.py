@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole episodes from the replies of actors, and their way into the replay, one step a row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pureward.types import Observation, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """A whole episode of T steps."""
+
+    state: Tensor
+    """float32 (T + 1, state size)."""
+    frames: Tensor | None
+    """uint8 (T + 1, channels, height, width)."""
+    action: Tensor
+    reward: Tensor
+    success: Tensor
+    """(T, action size), (T,), (T,)."""
+    terminated: bool
+    """Whether it ended in a terminal state; otherwise by time."""
+    version: float = 0.0
+    """Mean number of updates of the weights that chose its actions."""
+    began: int = 0
+    """Control steps of the learner when its first step was asked for."""
+    actor: int = -1
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def after(self, step: int) -> "Episode":
+        """Return the rest of it."""
+        return Episode(
+            state=self.state[step:],
+            frames=None if self.frames is None else self.frames[step:],
+            action=self.action[step:],
+            reward=self.reward[step:],
+            success=self.success[step:],
+            terminated=self.terminated,
+        )
+
+
+@dataclass
+class OpenEpisode:
+    """The steps of a world since its last episode ended."""
+
+    pieces: list[dict[str, Tensor]] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    began: int = 0
+    steps: int = 0
+
+    def add(self, piece: dict[str, Tensor], version: int, row: int) -> None:
+        """Add steps, tensors (steps, …), that were asked for at a row."""
+        self.began = self.began if self.pieces else row
+        self.pieces.append(piece)
+        self.versions.append(version)
+        self.steps += len(piece["action"])
+
+    def end(self, final: Mapping[str, Tensor], actor: int) -> Episode:
+        """Return the whole episode, with its last observation."""
+        whole = {name: torch.cat([p[name] for p in self.pieces]) for name in self.pieces[0]}
+        lengths = [len(piece["action"]) for piece in self.pieces]
+        acted = sum(v * n for v, n in zip(self.versions, lengths, strict=True))
+        seen = {name: torch.cat([whole[name], final[name][None]]) for name in final}
+        return Episode(
+            state=seen["state"],
+            frames=seen.get("frames"),
+            action=whole["action"],
+            reward=whole["reward"],
+            success=whole["success"],
+            terminated=bool(whole["terminated"][-1]),
+            version=acted / self.steps,
+            began=self.began,
+            actor=actor,
+        )
+
+
+class Assembly:
+    """The open episodes of an actor's worlds."""
+
+    def __init__(self, actor: int, worlds: int) -> None:
+        """Begin with no steps."""
+        self.actor = actor
+        self.open = [OpenEpisode() for _ in range(worlds)]
+
+    def add(self, reply: Mapping[str, Tensor], row: int) -> list[Episode]:
+        """Add the steps of a reply; return the episodes that it ended.
+
+        Args:
+            reply: of `Actor.advance`.
+            row: control steps of the learner when it was asked for.
+        """
+        version = int(reply["version"])
+        rows = {name: each for name, each in reply.items() if each.dim() > 1}
+        finals = {n.removeprefix("final_"): t for n, t in rows.items() if n.startswith("final_")}
+        rows = {name: each for name, each in rows.items() if not name.startswith("final_")}
+        ended = rows["terminated"] | rows["truncated"]
+        number = ended.flatten().cumsum(0).view(ended.shape) - 1  # of its final observation
+        whole = []
+        for world in range(len(self.open)):
+            start = 0
+            for stop in [*(ended[:, world].nonzero().flatten() + 1).tolist(), len(ended)]:
+                if stop > start:
+                    piece = {name: each[start:stop, world] for name, each in rows.items()}
+                    self.open[world].add(piece, version, row)
+                if stop > start and ended[stop - 1, world]:
+                    last = int(number[stop - 1, world])
+                    final = {name: each[last] for name, each in finals.items()}
+                    whole.append(self.open[world].end(final, self.actor))
+                    self.open[world] = OpenEpisode()
+                start = stop
+        return whole
+
+    def steps(self) -> int:
+        """Steps of open episodes."""
+        return sum(each.steps for each in self.open)
+
+    def episodes(self) -> int:
+        """Open episodes with at least one step."""
+        return sum(each.steps > 0 for each in self.open)
+
+
+@dataclass
+class Column:
+    """A world of the replay: it takes one whole episode after another."""
+
+    episode: Episode | None = None
+    at: int = 0
+
+    def left(self) -> int:
+        """Steps of its episode that are not taken."""
+        return 0 if self.episode is None else len(self.episode) - self.at
+
+
+def take_row(columns: Sequence[Column], device: torch.device) -> tuple[Observation, Tensor, Step]:
+    """Take the next step of every column; each must have one left."""
+    now = [(c.episode, c.at) for c in columns if c.episode is not None]
+    assert len(now) == len(columns), "every column has an episode"
+    for column in columns:
+        column.at += 1
+    last = [at + 1 == len(episode) for episode, at in now]
+    ended = torch.tensor(last)
+    terminal = torch.tensor([end and e.terminated for end, (e, _) in zip(last, now, strict=True)])
+    arrival = _observation(now, 1, device)
+    step = Step(
+        obs=arrival,  # no action is chosen here
+        reward=torch.stack([e.reward[at] for e, at in now]).to(device),
+        terminated=terminal.to(device),
+        truncated=(ended & ~terminal).to(device),
+        success=torch.stack([e.success[at] for e, at in now]).to(device),
+        final_obs=arrival,
+    )
+    return (
+        _observation(now, 0, device),
+        torch.stack([e.action[at] for e, at in now]).to(device),
+        step,
+    )
+
+
+def _observation(
+    now: Sequence[tuple[Episode, int]], ahead: int, device: torch.device
+) -> Observation:
+    frames = [e.frames[at + ahead] for e, at in now if e.frames is not None]
+    return Observation(
+        state=torch.stack([e.state[at + ahead] for e, at in now]).to(device),
+        frames=torch.stack(frames).to(device) if frames else None,
+    )
+
+
+def pack_columns(columns: Sequence[Column]) -> dict[str, Tensor]:
+    """Return the rest of every column's episode, for a checkpoint."""
+    rests = [c.episode.after(c.at) for c in columns if c.episode is not None and c.left()]
+    names = ("state", "frames", "action", "reward", "success")
+    kept = {name: [getattr(rest, name) for rest in rests] for name in names}
+    return {
+        "left": torch.tensor([column.left() for column in columns]),
+        "terminal": torch.tensor(
+            [c.episode is not None and c.episode.terminated for c in columns], dtype=torch.bool
+        ),
+        **{f"rest/{name}": torch.cat(each) for name, each in kept.items() if each and
+           each[0] is not None},
+    }  # fmt: skip
+
+
+def unpack_columns(
+    saved: Mapping[str, Tensor], kinds: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]
+) -> list[Column]:
+    """Return the columns of `pack_columns`; ValueError if the parts do not fit each other.
+
+    Args:
+        saved: what `pack_columns` returned.
+        kinds: type and shape of a step's part, by name.
+    """
+    left, terminal = saved["left"].tolist(), saved["terminal"].tolist()
+    played = [steps for steps in left if steps]
+    parts: dict[str, list[Tensor]] = {}
+    for name, (dtype, shape) in kinds.items() if played else ():
+        table = saved[f"rest/{name}"]
+        sizes = [steps + (name in ("state", "frames")) for steps in played]
+        wanted, found = (dtype, sum(sizes), *shape), (table.dtype, *table.shape)
+        if min(left) < 0 or found != wanted or not table.isfinite().all():
+            raise ValueError(f"the episodes' {name} must be {wanted} and finite, got {found}")
+        parts[name] = list(table.split(sizes))
+    columns = []
+    for steps, ends in zip(left, terminal, strict=True):
+        own: dict[str, Any] = {"frames": None}
+        own |= {name: each.pop(0) for name, each in parts.items()} if steps else {}
+        columns.append(Column(Episode(**own, terminated=bool(ends)) if steps else None))
+    return columns

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where actors run: in processes of this machine, or on a Ray cluster.
+
+An actor answers each `ask` with one reply, in order. A dead actor's reply is None.
+"""
+
+import os
+import queue
+import signal
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any, Protocol
+
+from pureward.distributed.actors.worker import Actor, Spec, error_reply
+from pureward.distributed.children import CONTEXT, end_with_parent, environment
+from pureward.distributed.cluster import connect
+from pureward.errors import InputError, in_brief
+from pureward.files import whole_file
+
+_POLICY = "policy.safetensors"
+_JOIN_SECONDS = 5.0
+
+
+class Host(Protocol):
+    """Starts actors and carries messages; keys name actors and are never used again."""
+
+    def publish(self, weights: bytes) -> None:
+        """Use these weights for all that is asked from now on."""
+        ...
+
+    def start(self, spec: Spec) -> int:
+        """Start an actor and return its key."""
+        ...
+
+    def ask(self, key: int, at_random: bool) -> None:
+        """Ask an actor for more steps; does not block."""
+        ...
+
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
+        """Return replies by key, after waiting at most so long for the first; None if it died."""
+        ...
+
+    def kill(self, key: int) -> None:
+        """End an actor; no reply of it is returned afterwards."""
+        ...
+
+    def close(self) -> None:
+        """End all actors."""
+        ...
+
+
+class Processes:
+    """A process per actor on this machine.
+
+    A thread per actor receives its replies, so that one that stops in the middle of a message
+    blocks no other. Weights are a file in memory, where that exists: a message to an actor that
+    does not read must not block the learner.
+    """
+
+    def __init__(self, address: str = "", actors: int = 0) -> None:
+        if address:
+            raise InputError(
+                f"actors of the executor 'local' take no address, got {address!r}; leave it out, "
+                "or use --executor ray"
+            )
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self._folder = tempfile.TemporaryDirectory(prefix="pureward-", dir=memory)
+        self._received: queue.SimpleQueue[tuple[int, bytes | None]] = queue.SimpleQueue()
+        self._actors: dict[int, tuple[SpawnProcess, Connection]] = {}
+        self._started = 0
+
+    def publish(self, weights: bytes) -> None:
+        """Replace the file of the weights."""
+        with whole_file(Path(self._folder.name) / _POLICY) as partial:
+            partial.write_bytes(weights)
+
+    def start(self, spec: Spec) -> int:
+        """Start a process."""
+        key, self._started = self._started, self._started + 1
+        own, other = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=_serve, args=(spec, other, self._folder.name), daemon=True)
+        with environment({"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}):
+            process.start()
+        other.close()
+        self._actors[key] = process, own
+        threading.Thread(target=self._receive, args=(key, own), daemon=True).start()
+        return key
+
+    def ask(self, key: int, at_random: bool) -> None:
+        """Send one byte; a dead actor is reported by `replies`."""
+        with suppress(OSError):
+            self._actors[key][1].send_bytes(b"\1" if at_random else b"\0")
+
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
+        """Return what has arrived."""
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._received.get(timeout=seconds) if seconds else self._next())
+            while True:
+                found.append(self._next())
+        return [(key, reply) for key, reply in found if key in self._actors]
+
+    def kill(self, key: int) -> None:
+        """Kill the process, also one that was stopped."""
+        process, pipe = self._actors.pop(key)
+        process.kill()
+        process.join(_JOIN_SECONDS)
+        pipe.close()
+
+    def close(self) -> None:
+        """Kill all processes."""
+        for key in list(self._actors):
+            self.kill(key)
+        self._folder.cleanup()
+
+    def _next(self) -> tuple[int, bytes | None]:
+        return self._received.get_nowait()
+
+    def _receive(self, key: int, pipe: Connection) -> None:
+        try:
+            while True:
+                self._received.put((key, pipe.recv_bytes()))
+        except (OSError, EOFError, ValueError, TypeError):  # the last two: closed while it reads
+            self._received.put((key, None))
+
+
+def _serve(spec: Spec, pipe: Connection, folder: str) -> None:
+    """Answer the learner until it closes the pipe or ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the learner, which ends its actors
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    actor, seen, weights = Actor(spec), None, b""
+    while True:
+        try:
+            at_random = pipe.recv_bytes() == b"\1"
+            path = Path(folder, _POLICY)
+            if (now := path.stat().st_ino) != seen:
+                seen, weights = now, path.read_bytes()
+            pipe.send_bytes(actor.advance(weights, at_random))
+        except (OSError, EOFError):
+            return
+
+
+class RayActors:
+    """A Ray actor each, which reserves a CPU of any machine of the cluster."""
+
+    def __init__(self, address: str = "", actors: int = 0) -> None:
+        self._ray = connect(address)
+        cpus = self._ray.cluster_resources().get("CPU", 0)
+        if actors > cpus:
+            raise InputError(
+                f"{actors} actors need a CPU each, and the Ray cluster has {cpus:g}; use --actors "
+                f"{int(cpus)}, or add machines"
+            )
+        self._class = self._ray.remote(num_cpus=1, max_restarts=0)(Actor)
+        self._actors: dict[int, Any] = {}
+        self._asked: dict[int, deque[Any]] = {}
+        self._weights: Any = None
+        self._started = 0
+
+    def publish(self, weights: bytes) -> None:
+        """Put the weights in Ray's object store, once for all actors."""
+        self._weights = self._ray.put(weights)
+
+    def start(self, spec: Spec) -> int:
+        """Make an actor; Ray starts it where there is room."""
+        key, self._started = self._started, self._started + 1
+        self._actors[key], self._asked[key] = self._class.remote(spec), deque()
+        return key
+
+    def ask(self, key: int, at_random: bool) -> None:
+        """Call `Actor.advance`."""
+        call = self._actors[key].advance
+        self._asked[key].append(call.remote(self._weights, at_random))
+
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
+        """Return what is ready, the oldest call of each actor."""
+        calls = {asked[0]: key for key, asked in self._asked.items() if asked}
+        if not calls:
+            return []
+        ready, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=0)
+        if not ready and seconds:
+            ready, _ = self._ray.wait(list(calls), num_returns=1, timeout=seconds)
+        found: list[tuple[int, bytes | None]] = []
+        for call in ready:
+            self._asked[calls[call]].popleft()
+            try:
+                found.append((calls[call], self._ray.get(call)))
+            except self._ray.exceptions.RayError as error:  # it, its machine or its reply is lost
+                found.append((calls[call], error_reply(in_brief(error))))
+        return found
+
+    def kill(self, key: int) -> None:
+        """Kill the actor."""
+        del self._asked[key]
+        self._ray.kill(self._actors.pop(key))
+
+    def close(self) -> None:
+        """Kill all actors; the connection stays."""
+        for key in list(self._actors):
+            self.kill(key)
+
+
+#: Executor → where its actors run, from an address and the number of actors.
+HOSTS: dict[str, Callable[[str, int], Host]] = {"local": Processes, "ray": RayActors}
