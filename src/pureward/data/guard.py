@@ -38,6 +38,7 @@ _UNREADABLE = (
 )
 _THEIRS = (
     ("PIL.Image", "DecompressionBombError"),
+    ("av.error", "FFmpegError"),
     ("pyarrow", "ArrowException"),
     ("tokenize", "TokenError"),
     ("zipfile", "BadZipFile"),
