@@ -52,7 +52,9 @@ class Played:
 
     def take(self, rows: int, updates: int = 0) -> None:
         for _ in range(rows):
-            obs, action, step = self.actors.take(updates, lambda: self.weights, at_random=False)
+            taken = self.actors.take(updates, lambda: self.weights, at_random=False)
+            assert taken is not None
+            obs, action, step = taken
             assert action.shape == (self.actors.worlds, 2)
             ended = step.terminated | step.truncated
             for world, so_far in enumerate(self.now):
@@ -117,7 +119,7 @@ def test_actors_that_always_die_end_the_run():
         actors._host.dead = set(range(100))  # type: ignore[attr-defined]
         with pytest.raises(SimulationError, match="actors die before they end an episode"):
             Played(actors, chosen).take(1)
-        assert actors.counts["restarts"] == 17
+        assert actors.counts["restarts"] == 10
 
 
 def test_a_hung_actor_is_replaced_when_it_has_been_silent_for_too_long(monkeypatch):
@@ -137,6 +139,12 @@ def test_a_hung_actor_is_replaced_when_it_has_been_silent_for_too_long(monkeypat
         played.check_counts()
         assert actors.counts["restarts"] == 1
         assert 0 not in actors._host.actors
+
+
+def test_a_stop_does_not_wait_for_an_episode(tmp_path, monkeypatch):
+    monkeypatch.setattr(Inline, "every", (10**9,))
+    result = pureward.train(tiny(tmp_path / "run", **RUN, budget_seconds=0.2))
+    assert (result.state, result.env_steps) == ("interrupted", 0)
 
 
 def test_a_long_pause_of_the_learner_replaces_nobody(monkeypatch):
@@ -219,7 +227,9 @@ def test_a_resumed_learner_finishes_its_episodes_with_new_actors():
         played.actors = actors
         # Four worlds an actor now, so the lengths of new episodes follow another formula.
         for _ in range(40):
-            obs, _, step = actors.take(0, lambda: played.weights, at_random=True)
+            taken = actors.take(0, lambda: played.weights, at_random=True)
+            assert taken is not None
+            obs, _, step = taken
             for world, so_far in enumerate(played.now):
                 seed, episode, at = obs.state[world].tolist()
                 assert at == len(so_far)

@@ -79,6 +79,11 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
 def _loop(run: Run, stop: StopSignal) -> bool:
     """Train until the run is finished, stopped or out of time; return whether it is finished."""
     config, began = run.config, time.monotonic()
+
+    def over() -> bool:
+        budget = config.budget_seconds
+        return stop.requested or bool(budget and time.monotonic() - began > budget)
+
     run.directory.write_status("running", env_steps=run.env_steps)
     print(run.learner.replay.describe())
     if run.is_new:
@@ -97,14 +102,15 @@ def _loop(run: Run, stop: StopSignal) -> bool:
         smoothing=0.05,
     ) as bar:
         while not (stop.requested or run.finished()):
-            run.step()
+            if not run.step(over):
+                break
             bar.update(config.worlds)
             run.every(config.log_every, run.write_metrics)
             run.every(config.probe_every, run.probe)
             run.every(config.snapshot_every, run.write_snapshot)
             run.every(config.evaluate_every, lambda: run.evaluate(bar))
             run.every(config.checkpoint_every, run.write_checkpoint)
-            if config.budget_seconds and time.monotonic() - began > config.budget_seconds:
+            if over():
                 break
         if not stop.requested and run.evaluated_at != run.env_steps:
             run.evaluate(bar)

@@ -93,12 +93,22 @@ class Run:
         good_enough = bool(goal) and self.evaluation.get("return", -math.inf) >= goal
         return good_enough or self.env_steps >= self.config.env_steps
 
-    def step(self) -> None:
-        """Take one control step in every world, and the updates that go with it."""
+    def step(self, over: Callable[[], bool] = lambda: False) -> bool:
+        """Take one control step in every world, and the updates that go with it.
+
+        Args:
+            over: whether to stop while actors have no whole episode yet, which may take long.
+
+        Returns:
+            Whether the step was taken.
+        """
         warm = self.env_steps >= self.config.warmup_steps
         if self.actors:
             policy, updates = self.learner.agent.policy_tensors, self.learner.updates
-            self.obs, action, step = self.actors.take(updates, policy, at_random=not warm)
+            taken = self.actors.take(updates, policy, at_random=not warm, over=over)
+            if taken is None:
+                return False
+            self.obs, action, step = taken
             self.learner.agent.observe(self.obs.state)
         else:
             action = self.learner.act(self.obs.state, at_random=not warm)
@@ -112,6 +122,7 @@ class Run:
             self.learner.learn()
         else:
             self.learner.learn_discriminator()
+        return True
 
     def every(self, interval: int, call: Callable[[], Any]) -> None:
         """Call if the last step crossed a multiple of `interval` env steps; 0 for never."""

@@ -84,7 +84,7 @@ class Processes:
         """Start a process."""
         key, self._started = self._started, self._started + 1
         own, other = CONTEXT.Pipe()
-        process = CONTEXT.Process(target=_serve, args=(spec, other, self._folder.name), daemon=True)
+        process = CONTEXT.Process(target=_serve, args=(spec, other, self._folder.name))
         with environment({"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}):
             process.start()
         other.close()
@@ -108,10 +108,9 @@ class Processes:
 
     def kill(self, key: int) -> None:
         """Kill the process, also one that was stopped."""
-        process, pipe = self._actors.pop(key)
+        process, _ = self._actors.pop(key)
         process.kill()
         process.join(_JOIN_SECONDS)
-        pipe.close()
 
     def close(self) -> None:
         """Kill all processes."""
@@ -123,11 +122,10 @@ class Processes:
         return self._received.get_nowait()
 
     def _receive(self, key: int, pipe: Connection) -> None:
-        try:
+        with pipe, suppress(OSError, EOFError):
             while True:
                 self._received.put((key, pipe.recv_bytes()))
-        except (OSError, EOFError, ValueError, TypeError):  # the last two: closed while it reads
-            self._received.put((key, None))
+        self._received.put((key, None))
 
 
 def _serve(spec: Spec, pipe: Connection, folder: str) -> None:

@@ -88,14 +88,20 @@ class Actors(BatchEnv):
         self._waited, self._bytes, self._read_at = 0.0, 0, time.monotonic()
 
     def take(
-        self, updates: int, weights: Callable[[], dict[str, Tensor]], *, at_random: bool
-    ) -> tuple[Observation, Tensor, Step]:
+        self,
+        updates: int,
+        weights: Callable[[], dict[str, Tensor]],
+        *,
+        at_random: bool,
+        over: Callable[[], bool] = lambda: False,
+    ) -> tuple[Observation, Tensor, Step] | None:
         """Return the next step of every world: observations, actions, and what followed.
 
         Args:
             updates: of the learner so far: the version of its weights.
             weights: returns the policy's tensors.
             at_random: whether actors shall act at random from now on.
+            over: whether to return None instead of waiting on.
         """
         now = time.monotonic()
         if self._published_at < 0 or (
@@ -108,6 +114,8 @@ class Actors(BatchEnv):
         self._receive(0.0, at_random)
         self._check_heartbeats()
         while not self._fill(updates):
+            if over():
+                return None
             began = time.monotonic()
             self._receive(1.0, at_random)
             self._waited += time.monotonic() - began
@@ -255,10 +263,10 @@ class Actors(BatchEnv):
         self.counts["dropped_episodes"] += actor.assembly.episodes()
         self._host.kill(actor.key)
         self._failures += 1
-        if self._failures > 10 + 3 * self._config.actors:
+        if self._failures > 3 + 3 * self._config.actors:
             raise SimulationError(
-                f"actors die before they end an episode ({reason}); try the environment alone, or "
-                "raise --actor-timeout"
+                f"actors die before they end an episode ({reason}); try the environment without "
+                "actors, and in a script call train under if __name__ == '__main__'"
             )
         index = self._actors.index(actor)
         print(f"actor {index} is replaced ({reason})", flush=True)

@@ -24,7 +24,7 @@ from pureward.runs.config_file import from_json
 from pureward.types import Observation, Step
 
 #: A reply has at most so many steps of each world, and is sent after so many seconds.
-REPLY_STEPS, REPLY_SECONDS = 64, 1.0
+REPLY_STEPS, REPLY_SECONDS = 64, 0.1
 _VERSION = "version"
 
 
@@ -67,7 +67,7 @@ class Actor:
         self._weights = b""
 
     def advance(self, weights: bytes, at_random: bool) -> bytes:
-        """Step all worlds for a second at most.
+        """Step all worlds for a short time.
 
         Args:
             weights: of `pack_policy`.
@@ -121,7 +121,7 @@ class _Worlds:
 
     @torch.no_grad()
     def steps(self, at_random: bool) -> dict[str, Tensor]:
-        """Steps of a second at most."""
+        """Step until there are enough for a reply."""
         rows: list[dict[str, Tensor]] = []
         finals: list[dict[str, Tensor]] = []
         until = time.monotonic() + REPLY_SECONDS
