@@ -18,6 +18,7 @@ from PIL import Image
 from pureward.data import guard
 from pureward.data.dataset import read_dataset
 from pureward.data.episodes import Episode
+from pureward.data.hdf5 import check_heaps
 from pureward.data.writing import write_episodes
 from pureward.errors import InputError, RoomError
 
@@ -241,3 +242,23 @@ def test_jpeg_images_larger_than_announced_are_refused(nested, tmp_path):
     assert Image.MAX_IMAGE_PIXELS is not None
     with pytest.raises(InputError, match="images must be 64×64 pixels .* got 2000×2000"):
         read_dataset(tmp_path)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_damaged_text_of_hdf5_is_refused_and_not_read_forever(tmp_path, libver):
+    path = tmp_path / "data.hdf5"
+    with h5py.File(path, "w", libver=libver) as file:
+        for name in "ab":
+            file.attrs[name] = "text " * 50
+    check_heaps(path)
+    whole = path.read_bytes()
+    heap = whole.index(b"GCOL")
+    first = heap + 16
+    for damage in (
+        whole[:first] + bytes(64) + whole[first + 64 :],  # free space of no size
+        whole[: first + 8] + b"\xff" * 7 + whole[first + 15 :],  # an object beyond the file
+        whole[: heap + 8] + b"\xff" * 3 + whole[heap + 11 :],  # a heap beyond the file
+    ):
+        path.write_bytes(damage)
+        with pytest.raises(InputError, match="its text is damaged"):
+            check_heaps(path)

@@ -6,6 +6,7 @@ follow both, so the whole file is checked first, from its headers.
 """
 
 import math
+import mmap
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -29,8 +30,47 @@ FILE = "main_data.hdf5"  # as Minari names it
 _EXPANSION = 1100
 _SMALL = 1 << 16  # declared bytes that are always allowed: other filters store constants better
 
+_SUPERBLOCK = b"\x89HDF\r\n\x1a\n"
+_HEAP = b"GCOL\x01\0\0\0"  # of version 1, the only one; eight bytes are not found by chance
+_HEADER = 16  # bytes, of a heap and of each object in it
+
 _EPISODE = re.compile(r"episode_\d+")
 _COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
+
+
+def check_heaps(file: Path) -> None:
+    """Refuse a file whose heaps, which hold its text, are damaged: libhdf5 would loop forever."""
+    with file.open("rb") as opened:
+        if not file.stat().st_size:
+            return
+        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            start = data.find(_SUPERBLOCK)
+            if start < 0:
+                return  # h5py refuses it
+            sizes = start + (13 if data[start + 8 : start + 9] < b"\x02" else 9)
+            if data[sizes : sizes + 2] != b"\x08\x08":
+                raise InputError(f"its addresses and lengths must have 8 bytes each; {FETCH}")
+            at = data.find(_HEAP)
+            while at >= 0:
+                _check_heap(data, at)
+                at = data.find(_HEAP, at + 1)
+
+
+def _check_heap(data: mmap.mmap, at: int) -> None:
+    def number(place: int, size: int) -> int:
+        return int.from_bytes(data[place : place + size], "little")
+
+    end = at + number(at + 8, 8)
+    place = at + _HEADER
+    while end <= len(data) and place + _HEADER <= end:
+        size = number(place + 8, 8)
+        # The size of free space, object 0, includes its header.
+        step = size if number(place, 2) == 0 else _HEADER + -(-size // 8) * 8
+        if step < _HEADER:  # libhdf5 would read this object again and again
+            break
+        place += step
+    if not end - _HEADER < place <= end <= len(data):
+        raise InputError(f"its text is damaged; {FETCH}")
 
 
 def check_count(file: Path, episodes: int) -> None:

@@ -19,6 +19,7 @@ from pureward.data.hdf5 import (
     FILE,
     check_count,
     check_episode,
+    check_heaps,
     read_rows,
     read_splits,
     rows_at_once,
@@ -108,6 +109,7 @@ def _check_files(folder: Path, root: Path, metadata: dict[str, Any]) -> None:
     if metadata.get("data_format") == "hdf5":
         file = folder / FILE
         guarded(file, lambda: check_file(file, root))
+        guarded(file, lambda: check_heaps(file))
         guarded(file, lambda: check_count(file, metadata["total_episodes"]))
         return  # the rest is checked with each episode
     for file in folder.rglob("*"):  # Arrow has a folder for each episode

@@ -14,7 +14,7 @@ from pureward.data.arrays import make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarding
-from pureward.data.hdf5 import check_group, own_member, read_rows, rows_at_once
+from pureward.data.hdf5 import check_group, check_heaps, own_member, read_rows, rows_at_once
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
 from pureward.data.readers.recognise import in_order
 from pureward.errors import InputError
@@ -29,6 +29,7 @@ def read(path: Path, options: Options) -> Dataset:
     """Open a file; each episode is checked when it is read."""
     with guarding(path):
         check_file(path, path)
+        check_heaps(path)
         with h5py.File(path, "r") as root:
             demos = demos_in(root)
             splits = _splits(root, demos, options)

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from pureward.data.guard import FETCH, check_file, guarding
-from pureward.data.hdf5 import own_member
+from pureward.data.hdf5 import check_heaps, own_member
 from pureward.data.readers.robomimic import demos_in
 from pureward.errors import InputError
 from pureward.files import whole_file
@@ -29,6 +29,7 @@ def copy_robomimic(source: Path, out: Path, rewards: "Callable[[int], NDArray]")
     """
     with guarding(source):
         check_file(source, source)
+        check_heaps(source)
         with whole_file(out) as partial:
             shutil.copyfile(source, partial)
             with h5py.File(partial, "r+") as root:
