@@ -5,10 +5,12 @@
 
 Each row takes steps for some seconds from N actors of one world, after all have answered once, with
 no updates, so that actors and messages are measured and not the learner. `of_linear` is the speed
-over N times that of the first row per actor. An actor needs processor time for its policy and
-messages; where N times that exceeds the machine's cores, no number of actors is faster.
+over N times that of the first row per actor. Below the table: the processor time of an actor for
+one step, for policy, exploration and messages, with an environment that does not sleep. Where all
+actors together need more than the machine's cores, more of them are not faster.
 """
 
+import json
 import os
 import time
 from pathlib import Path
@@ -20,12 +22,15 @@ import gymnasium
 import numpy as np
 import tyro
 from gymnasium import spaces
+from safetensors.torch import load
 
 import pureward
 from pureward.agents import AGENTS
 from pureward.data.replay.replay import ReplayConfig
 from pureward.distributed.actors import Actors
+from pureward.distributed.actors.worker import Actor, Spec, pack_policy
 from pureward.files import write_json
+from pureward.runs.config_file import to_json
 from pureward.runs.machine import made_with
 
 SLEEP = 0.005
@@ -103,6 +108,22 @@ def measure(actors: int, seconds: float, *, frames: bool, executor: str, address
     }
 
 
+def cost(steps: int = 2_000) -> float:
+    """Return the processor time of an actor for a step without sleep, in milliseconds."""
+    global SLEEP
+    before, SLEEP = SLEEP, 0.0
+    config = pureward.RunConfig(task="__main__:Sleeper", worlds=1, actors=1, device="cpu")
+    spec = Spec(version=pureward.__version__, config=json.dumps(to_json(config)), worlds=1, seed=0)
+    actor, policy = Actor(spec), AGENTS["d4pg"].policy(config.agent, 24, 6)
+    weights = pack_policy(policy.state_dict(), 0)
+    actor.advance(weights, False)
+    made, began = 0, time.process_time()
+    while made < steps:
+        made += len(load(actor.advance(weights, False))["reward"])
+    SLEEP = before
+    return 1e3 * (time.process_time() - began) / made
+
+
 def main(
     actors: Annotated[tuple[int, ...], tyro.conf.arg(help="numbers of actors")] = (1, 2, 4, 8),
     seconds: float = 10.0,
@@ -123,6 +144,7 @@ def main(
         cells = (number, f"{row['steps_per_second']:.0f}", f"{share:.2f}", f"{row['waited']:.2f}")
         stale = f"{row.get('staleness', 0.0):.0f}"
         print(line.format(*cells, stale, f"{row['bytes_per_second'] / 1e6:.2f}"), flush=True)
+    print(f"an actor needs {cost():.2f} ms of a core for a step, beside a sleeping environment")
     if out is not None:
         facts = {"sleep": SLEEP, "frames": frames, "executor": executor, "load": os.getloadavg()}
         made = made_with(pureward.make("reach", 1, "cpu").device)

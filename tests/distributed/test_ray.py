@@ -79,6 +79,20 @@ def test_tasks_report_their_result(cluster, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_runs_share_a_gpu(cluster, tmp_path):
+    """Ray is told of a GPU that is not there; the jobs only print which one they see."""
+    node = cluster.add_node(num_cpus=1, num_gpus=1)
+    _wait_for(lambda: ray.cluster_resources().get("GPU") == 1)
+    executor = make_executor("ray", device="auto", at_once=2)
+    assert (executor.at_once, getattr(executor, "gpus", None)) == (2, 0.5)
+    jobs = [Task(tmp_path / name) for name in ("one", "two")]
+    assert {one.state for one in run_jobs(jobs, executor, Watcher())} == {"finished"}
+    assert [job.log.read_text() for job in jobs] == ["GPU 0\n", "GPU 0\n"]
+    cluster.remove_node(node)
+    _wait_for(lambda: not ray.cluster_resources().get("GPU"))
+
+
+@pytest.mark.slow
 def test_a_stopped_task_ends_its_job(cluster, tmp_path):
     executor = make_executor("ray", device="cpu", at_once=1)
     job = Task(tmp_path / "long", does="sleep")

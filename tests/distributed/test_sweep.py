@@ -1,6 +1,7 @@
 """Sweeps: the runs of a file, bad files, the table, and resuming."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -130,3 +131,15 @@ def test_the_local_executor_takes_no_address(tmp_path, capsys):
         main(["sweep", str(path), "--out", str(tmp_path / "out"), "--address", "auto"])
     assert end.value.code == 2
     assert "the executor 'local' takes no address" in capsys.readouterr().err
+
+
+def test_the_sweeps_of_the_docs_are_valid(tmp_path):
+    page = Path(__file__).parents[2] / "docs/how-to/distributed.md"
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)
+    assert blocks
+    for block in blocks:
+        (tmp_path / "rates.toml").write_text(block)
+        sweep = read_sweep(tmp_path / "rates.toml")
+        assert len(sweep.runs) in (6, 18)
+        if len(sweep.runs) == 18:
+            assert str(sweep.runs[0].out) == "runs/rates/gail-learning_rate-0.0001/seed-0"
