@@ -85,8 +85,8 @@ def score(
         copy: also copy the dataset with these rewards: a LeRobot dataset to OUT/relabelled, a
             robomimic file to OUT/relabelled.hdf5, others to OUT/relabelled in our own format.
         films: numbers of episodes to write as OUT/episode-N.mp4, above the curves of their values.
-        discount: discount factor of the RL library that will use the copy; only for rewards with an
-            absorbing state, which terminal steps are paid for.
+        discount: discount factor of the RL library that will use the copy; needed only for rewards
+            with an absorbing state, whose value is added to terminal steps.
         device: "auto" (CUDA if available), "cpu" or "cuda".
     """
     from pureward.scoring.score import score as run

@@ -88,11 +88,12 @@ def check(
 
     For example: pureward check demos.hdf5 --against logs/
 
-    Or: pureward check data/demos --against gym:CartPole-v1
+    Or: pureward check data/demos --against gym:Pendulum-v1
 
     Checked are sizes, lengths, rewards, copies across splits, frozen and black frames, and whether
     there are enough episodes to estimate η. With --against, the first frames of both sides are
-    compared: what tells them apart before anybody acts is not behaviour, and D would learn it.
+    compared. They show no behaviour yet: if they differ, D learns that difference instead of
+    behaviour.
 
     Args:
         source: anything that pureward reads.

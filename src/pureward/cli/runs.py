@@ -55,7 +55,7 @@ All options: --help-all
 
 Args:
     task: a name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION that makes a Gymnasium
-        environment; it sets the defaults below; without it they are the walker's.
+        environment. Defaults depend on it; those shown without it are the walker's.
     settings: all settings.
     preset: settings to start from: "fast" for one GPU or a laptop, "paper" for the paper's tables.
     config: a TOML file of settings that replace the preset's; `pureward config` prints one.

@@ -41,7 +41,7 @@ class RunConfig:
     """Where rewards come from: gail-noreg, gail, pugail or nn-pugail from demonstrations; prl,
     prl-ensemble, pnrl, purl or nn-purl from annotations; "truth" is the task's own."""
     demonstrations: str = ""
-    """Dataset that imitation learns from: a folder of `pureward collect` or of Minari."""
+    """Successful episodes that imitation learns from, in any format that `read_episodes` opens."""
     annotations: str = ""
     """Dataset of episodes with rewards that a reward model learns from."""
     failures: str = ""
