@@ -19,6 +19,7 @@ test: $(READY_TEST)
 	$(PYTEST)
 
 slow: $(READY_TEST)
+	$(INSTALL) -e '.[ray]'
 	$(PYTEST) -m slow
 
 lint: $(READY_TEST)

@@ -342,6 +342,26 @@ def test_processes_are_killed_and_no_step_is_lost_or_taken_twice(tmp_path):
 
 
 @pytest.mark.slow
+def test_processes_of_1_ms_and_1_s_a_step_do_not_hold_up_each_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("PACED", str(tmp_path))
+    monkeypatch.setenv("PACED_LEARNER", str(os.getpid()))
+    settings = POINT | {"task": "paced_env:Paced", "replay": ReplayConfig(capacity=1_000_000)}
+    chosen = tiny(tmp_path / "run", **settings)
+    taken = [0, 0]  # steps of the fast and of the slow actor
+    with Actors(chosen) as actors:
+        weights = pureward.AGENTS["d4pg"].policy(chosen.agent, 1, 1).state_dict()
+        until = time.monotonic() + 300
+        while taken[1] < 4 * 3:
+            assert time.monotonic() < until, "the slow actor starves"
+            row = actors.take(0, lambda: weights, at_random=True)
+            assert row is not None
+            slow = int(row[0].state.sum())
+            taken = [taken[0] + actors.worlds - slow, taken[1] + slow]
+        assert taken[0] > 10 * taken[1]
+        assert actors.counts["dropped_steps"] == 0
+
+
+@pytest.mark.slow
 def test_a_stopped_process_is_found_by_its_heartbeat(tmp_path):
     chosen = tiny(tmp_path / "run", **(POINT | {"actor_timeout": 5.0}))
     with Actors(chosen) as actors:
