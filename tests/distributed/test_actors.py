@@ -99,7 +99,7 @@ def test_an_actor_that_dies_loses_its_open_episodes_and_another_starts():
     chosen = config()
     with Actors(chosen) as actors:
         played = Played(actors, chosen)
-        for kill in range(20):
+        for kill in range(8):
             played.take(7)
             actors._host.dead.add(sorted(actors._host.actors)[kill % 2])
             open_before = actors.left()["open"]
@@ -109,8 +109,8 @@ def test_an_actor_that_dies_loses_its_open_episodes_and_another_starts():
             assert actors.counts["restarts"] == kill + 1
             assert actors.counts["dropped_steps"] - dropped <= open_before + 40
         assert actors.counts["dropped_steps"] > 0
-        assert 0 < actors.counts["dropped_episodes"] <= 40
-        assert actors.counts["taken"] == 20 * 14 * 4
+        assert 0 < actors.counts["dropped_episodes"] <= 16
+        assert actors.counts["taken"] == 8 * 14 * 4
 
 
 def test_actors_that_always_die_end_the_run():
@@ -189,12 +189,12 @@ def test_no_queue_grows():
 
 
 def test_an_episode_that_began_too_long_ago_is_dropped_and_counted(monkeypatch):
-    monkeypatch.setattr(Inline, "every", (1, 60))
+    monkeypatch.setattr(Inline, "every", (1, 40))
     # The replay has 8 rows; 4 · horizon is 32.
     chosen = config(replay=ReplayConfig(capacity=32), batch=16)
     with Actors(chosen) as actors:
         played = Played(actors, chosen)
-        played.take(300)
+        played.take(150)
         played.check_counts()
         assert actors.counts["stale_episodes"] > 0
         assert actors.counts["dropped_steps"] > 0
@@ -205,7 +205,7 @@ def test_staleness_is_the_updates_since_the_weights_that_acted(monkeypatch):
     chosen = config()
     with Actors(chosen) as actors:
         played = Played(actors, chosen)
-        for updates in range(100):
+        for updates in range(50):
             played.take(1, updates)
         values = actors.read()
     assert 0 < values["actors/staleness"] <= values["actors/staleness_max"] < 40

@@ -57,7 +57,9 @@ def cluster():
     os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(__file__))
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     made.nodes = [made.add_node(num_cpus=1) for _ in range(2)]  # pyright: ignore
+    before = signal.getsignal(signal.SIGTERM)
     connect(made.address)
+    assert signal.getsignal(signal.SIGTERM) is before, "a run handles it, with a checkpoint"
     yield made
     ray.shutdown()
     made.shutdown()

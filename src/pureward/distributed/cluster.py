@@ -2,7 +2,9 @@
 """Connects to a Ray cluster, or starts Ray on this machine. No other module imports Ray."""
 
 import os
+import signal
 import socket
+import threading
 from importlib import import_module
 from typing import Any
 
@@ -27,6 +29,8 @@ def connect(address: str = "") -> Any:
     if address not in ("", "auto"):
         _check_port(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=address or "local",
@@ -40,6 +44,10 @@ def connect(address: str = "") -> Any:
             f"({in_brief(error)}); start one with `ray start --head`, with the same versions of "
             "Ray and Python on all machines"
         ) from error
+    finally:
+        # Ray's own would end a run without a checkpoint.
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
     return ray
 
 
