@@ -278,7 +278,7 @@ def test_a_reward_model_is_fitted_once(trained, tmp_path, monkeypatch):
     whole = trained("nn-purl")
     cut = replace(whole, out=str(tmp_path / "cut"))
 
-    def full(self):
+    def full(self, over):
         raise OSError("no space left")
 
     with monkeypatch.context() as spoiled, pytest.raises(OSError, match="no space left"):
@@ -421,7 +421,9 @@ def test_a_run_that_does_not_save_its_replay_keeps_a_part_of_the_memory(data, tm
     directory = RunDirectory(tmp_path / "run")
     saved = checkpoint.read_newest(directory.checkpoints)
     with ExitStack() as stack:
-        memory = training_run.Run(config, directory, saved, stack).learner.reward.memory
+        run = training_run.Run(config, directory, saved, stack)
+        stack.enter_context(run.log)
+        memory = run.learner.reward.memory
         assert memory.tensors()["offered"] == saved.tensors["learner/thinned/offered"] > 0
         before = saved.tensors["learner/thinned/frames"].flatten(1).unique(dim=0)
         assert torch.equal(memory.thinned()["frames"].flatten(1).unique(dim=0), before)

@@ -61,15 +61,17 @@ def _check_heap(data: mmap.mmap, at: int) -> None:
         return int.from_bytes(data[place : place + size], "little")
 
     end = at + number(at + 8, 8)
+    if end > len(data):
+        return  # h5py refuses a file that is cut off
     place = at + _HEADER
-    while end <= len(data) and place + _HEADER <= end:
+    while place + _HEADER <= end:
         size = number(place + 8, 8)
         # The size of free space, object 0, includes its header.
         step = size if number(place, 2) == 0 else _HEADER + -(-size // 8) * 8
         if step < _HEADER:  # libhdf5 would read this object again and again
             break
         place += step
-    if not end - _HEADER < place <= end <= len(data):
+    if not end - _HEADER < place <= end:
         raise InputError(f"its text is damaged; {FETCH}")
 
 
