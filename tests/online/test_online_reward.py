@@ -100,12 +100,12 @@ def test_eta_is_estimated_from_the_observed_frames(monkeypatch):
     monkeypatch.setattr("pureward.online.online_reward._FIRST_ESTIMATE", 200)
     reward = OnlineReward(demonstrations(40), config=CONFIG, device="cpu", held_out=0.5)
     rng = np.random.default_rng(0)
-    for t in range(64):
+    for t in range(48):
         places = [40 if rng.random() < 0.5 else 4 for _ in range(8)]
         frames = np.concatenate([square(p, seed=1000 * t + k) for k, p in enumerate(places)])
         reward.observe(frames, [True] * 8)
-        if t >= 16 and t % 2 == 0:
-            metrics = reward.learn(4)
+        if t >= 16 and t % 4 == 0:
+            metrics = reward.learn(8)
     assert 0.3 < metrics["prior"] < 0.7, metrics
 
 
