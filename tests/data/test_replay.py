@@ -292,6 +292,17 @@ def test_a_restored_replay_continues_as_if_never_stopped(rows_fed):
     check(fresh, naive, two)
 
 
+def test_episodes_that_are_under_way_can_be_cut_off():
+    replay, naive = make(), Naive(2)
+    for ends in ([CONTINUES, CONTINUES], [CONTINUES, TIME_LIMIT]):
+        feed(replay, naive, ends)
+    replay.end_episodes()
+    naive.worlds[0].append(Episode([next(naive.names)]))  # the other world's has just ended
+    replay.end_episodes()  # nothing is under way
+    feed(replay, naive, [CONTINUES, CONTINUES])
+    check(replay, naive, torch.Generator().manual_seed(0))
+
+
 def test_empty_rows_are_not_saved():
     replay, naive = make(rows=1000, horizon=500), Naive(2)
     feed(replay, naive, [CONTINUES, CONTINUES])

@@ -90,7 +90,7 @@ def test_learns_successes_among_unlabeled(small_network, scenes):
     mean_on_hidden = {}
     for risk in (nnpu, pn):
         made = Discriminator(config_of(small_network, learning_rate=3e-3), risk=risk, seed=1)
-        for seed in range(60):
+        for seed in range(30):
             p = scenes(32, 100 + seed, high)[0]
             u = torch.cat([scenes(16, 300 + seed, high)[0], scenes(16, 500 + seed, low)[0]])
             made.update(p, u)

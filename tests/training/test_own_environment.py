@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -17,8 +18,10 @@ from pureward.envs import make
 from pureward.errors import InputError
 from pureward.runs import checkpoint
 from pureward.runs.collect import rollout
+from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy
+from pureward.training.run import Run
 from tiny import SMALL_REWARD, tiny
 
 NAME = "point_env:PointEnv"
@@ -65,6 +68,22 @@ def test_a_reward_is_learned_and_the_run_resumed_evaluated_probed_and_shown(
     printed = capsys.readouterr().out
     assert "2 episodes" in printed
     assert f"over 3 steps, policy {out}" in printed
+
+
+def test_a_resumed_run_does_not_join_episodes(tmp_path):
+    """The environment cannot continue its episodes, so those in the replay are cut off."""
+    config = tiny(tmp_path / "run", task=NAME, env_steps=44, warmup_steps=20, evaluate_every=0)
+    pureward.train(config)
+    directory = RunDirectory(tmp_path / "run")
+    saved = checkpoint.read_newest(directory.checkpoints)
+    with ExitStack() as stack:
+        run = Run(replace(config, env_steps=60), directory, saved, stack)
+        stack.enter_context(run.log)
+        newest = run.learner.replay.newest_steps()
+        before = run.learner.replay.episodes(newest)
+        run.step()
+        after = run.learner.replay.episodes(run.learner.replay.newest_steps())
+        assert (after != before).all()
 
 
 def vector_of_points(num_envs, render_mode=None):

@@ -241,6 +241,9 @@ class Run:
             self.learner.load_state_dict(checkpoint.under("learner", tensors))
             self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
             self.truth.load_tensors(tensors)
+            if not self.env.state_dict():  # it cannot continue its episodes
+                self.learner.replay.end_episodes()
+                self.truth.end_episodes()
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
                 raise

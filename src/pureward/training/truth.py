@@ -109,6 +109,11 @@ class Truth:
             "success/steps": torch.tensor(self._steps),
         }
 
+    def end_episodes(self) -> None:
+        """Leave out the episodes that are under way: the next step begins new ones."""
+        self._episode_return.zero_()
+        self._whole.fill_(True)
+
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned."""
         for name in ("episode_return", "finished_return", "finished_count", "whole"):

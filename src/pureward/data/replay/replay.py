@@ -212,6 +212,11 @@ class Replay:
         self._count_readable()
         self._check_episodes()
 
+    @torch.no_grad()
+    def end_episodes(self) -> None:
+        """Cut off the episodes that are under way: the next step of every world begins a new one."""
+        self._begin_episodes(self._tables.begin[self._shelf()] < self._tables.rows)
+
     def _shelf(self) -> Tensor:
         """Shelf slot of each world's current episode."""
         return self._tables.episode % self.layout.endings * self.layout.worlds + self._world
