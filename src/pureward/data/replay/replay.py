@@ -214,7 +214,7 @@ class Replay:
 
     @torch.no_grad()
     def end_episodes(self) -> None:
-        """Cut off the episodes that are under way: the next step of every world begins a new one."""
+        """Cut off the episodes that are under way: the next steps begin new ones."""
         self._begin_episodes(self._tables.begin[self._shelf()] < self._tables.rows)
 
     def _shelf(self) -> Tensor:
