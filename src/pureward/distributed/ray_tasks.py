@@ -41,10 +41,12 @@ class RayTasks:
     def start(self, job: Job) -> "RayTask":
         """Hand a job to Ray, which starts it where there is room."""
         job.log.parent.mkdir(parents=True, exist_ok=True)
+        _stop_file(job).unlink(missing_ok=True)
         task = self.ray.remote(
             num_cpus=self.cpus, num_gpus=self.gpus, max_retries=_RETRIES, retry_exceptions=False
         )(_run_here)
-        return RayTask(self.ray, task.remote(job, os.getcwd(), pureward.__version__, self.threads))
+        reference = task.remote(job, os.getcwd(), pureward.__version__, self.threads)
+        return RayTask(self.ray, reference, _stop_file(job).absolute())
 
 
 @EXECUTORS.register("ray")
@@ -92,6 +94,8 @@ class RayTask:
     ray: Any
     task: Any
     """Reference to what `_run_here` returns."""
+    stop_file: Path
+    """The task ends its job when this file exists."""
 
     def running(self) -> bool:
         """Whether it still runs, or waits for room."""
@@ -106,7 +110,12 @@ class RayTask:
         return self._outcome[1]
 
     def stop(self) -> None:
-        """Tell it to write a checkpoint and end."""
+        """Tell it to write a checkpoint and end.
+
+        `ray.cancel` ends a task that waits for room. It interrupts one that runs, but the interrupt
+        may be lost, so there is also a file.
+        """
+        self.stop_file.touch()
         self.ray.cancel(self.task, force=False)
 
     def wait(self) -> None:
@@ -135,11 +144,21 @@ def _run_here(job: Job, folder: str, version: str, threads: int) -> tuple[Result
         )
     os.chdir(place)
     started = LocalProcesses(places=(None,), threads=threads).start(job)
-    try:
-        # `ray.cancel` raises KeyboardInterrupt between two polls; it does not end a long wait.
-        while started.running():
+    stop_file, stopping = _stop_file(job), False
+    while True:
+        try:
+            if not started.running():
+                break
+            if not stopping and stop_file.exists():
+                stopping = True
+                started.stop()
             time.sleep(_POLL_SECONDS)
-    except KeyboardInterrupt:
-        started.stop()
-        started.wait()
+        except KeyboardInterrupt:  # by `ray.cancel`
+            stopping = True
+            started.stop()
+    stop_file.unlink(missing_ok=True)
     return started.result(), started.last_line()
+
+
+def _stop_file(job: Job) -> Path:
+    return job.log.with_suffix(".stop")
