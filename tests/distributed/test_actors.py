@@ -122,10 +122,16 @@ def test_actors_that_always_die_end_the_run():
         assert actors.counts["restarts"] == 10
 
 
-def test_a_hung_actor_is_replaced_when_it_has_been_silent_for_too_long(monkeypatch):
-    clock = SimpleNamespace(now=0.0)
-    clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(pool, "time", clock)
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that the pool sees, in seconds."""
+    made = SimpleNamespace(now=0.0)
+    made.monotonic = lambda: made.now
+    monkeypatch.setattr(pool, "time", made)
+    return made
+
+
+def test_a_hung_actor_is_replaced_when_it_has_been_silent_for_too_long(clock):
     chosen = config(actor_timeout=10.0)
     with Actors(chosen) as actors:
         played = Played(actors, chosen)
@@ -147,10 +153,7 @@ def test_a_stop_does_not_wait_for_an_episode(tmp_path, monkeypatch):
     assert (result.state, result.env_steps) == ("interrupted", 0)
 
 
-def test_a_long_pause_of_the_learner_replaces_nobody(monkeypatch):
-    clock = SimpleNamespace(now=0.0)
-    clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(pool, "time", clock)
+def test_a_long_pause_of_the_learner_replaces_nobody(clock):
     chosen = config(actor_timeout=10.0)
     with Actors(chosen) as actors:
         played = Played(actors, chosen)

@@ -54,7 +54,7 @@ def prefetched(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
             raise got[1]
     finally:
         stopped.set()
-        while True:  # release what nobody will take
+        while True:  # release what is left
             try:
                 ready.get_nowait()
             except Empty:

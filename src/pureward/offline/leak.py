@@ -3,7 +3,7 @@
 
 A discriminator learns whatever separates demonstrations from the agent's frames: a codec, a colour,
 a border, a clock in the picture. Here a linear classifier looks at one frame per episode of either
-set, where nobody has acted yet. It is cross-validated, and its AUC is compared with that of the
+set, before the first action. It is cross-validated, and its AUC is compared with that of the
 same frames with their labels permuted. One solution serves all permutations, since only the
 targets of the regression change.
 """

@@ -4,8 +4,9 @@
 Actors step worlds of their own, each at its own pace, with the newest weights that they have. The
 learner puts their whole episodes into the replay step by step: each of its worlds takes one episode
 after another, from whichever actor finished first. So the replay, Algorithm 1 and the loop are the
-same as for worlds that step together, a slow actor holds up nobody, and an episode of an actor that
-dies was never in the replay. It costs a delay: a step reaches the replay about one episode late.
+same as for worlds that step together, a slow actor does not delay others, and an episode of an
+actor that dies was never in the replay. It costs a delay: a step reaches the replay about one
+episode late.
 
 No queue grows. An actor has at most two unanswered requests, and is not asked again while as many
 whole episodes of it wait as it has worlds. Staleness is bounded: an episode that began more than
