@@ -15,6 +15,7 @@ from pureward.errors import SimulationError
 from pureward.types import STATE_LIMIT
 
 _MAX_RATE = 1e-5  # diverged worlds per world and step
+_FEW = 10  # fewer between two checks do not measure a rate
 
 
 class AsyncFlag:
@@ -66,7 +67,7 @@ class DivergenceMonitor:
             )
         steps, diverged = self._steps - self._checked[0], self.count - self._checked[1]
         self._checked = self._steps, self.count
-        if diverged > _MAX_RATE * steps:
+        if diverged >= _FEW and diverged > _MAX_RATE * steps:
             raise SimulationError(
                 f"{self._task.name}: {diverged} worlds diverged in {steps:,} steps, at most one in "
                 f"{round(1 / _MAX_RATE):,} may; check the model's time step and limits"

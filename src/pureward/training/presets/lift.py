@@ -47,13 +47,18 @@ PRESETS = {
             "reward.model.epochs": 30,
             "evaluate_every": 400_000,
         },
-        # As for the walker (results/ablation.md).
+        # results/ablation.md
         "imitation": {
+            "agent.value_low": -300.0,
+            "agent.value_high": 300.0,
+            "agent.atoms": 201,
+            "reward.ceiling": 3.0,  # at 1, half of the rewards are at the ceiling
+            "reward.refreshed": 8192,
             "reward.memory": 100_000,
             "reward.even": True,
         },
         "gated": {"reward.memory": 100_000},
-        "imitation pu": {"prior": "bbe:0.002:0.8"},
+        "imitation pu": {"prior": "bbe:0.002:0.5"},  # at most Table 2's
         "gated pu": {"prior": "0.5"},
     },
     "paper": {
