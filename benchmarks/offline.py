@@ -11,10 +11,21 @@ Measured on the logs: the rank correlation (Spearman) of learned and true reward
 the AUC of an episode's mean reward for its success. Frames are every eighth of an episode. They are
 drawn once, from datasets/lift, and kept in --frames; after that only torch and numpy are needed.
 Call again with the same --out to continue; a fit is not begun when the budget is over.
+
+    python benchmarks/offline.py --methods nn-pugail nn-pugail:true gail --shares 0.5 --seeds 2 \\
+        --updates 160 --out results/offline/prior.json  # and again with --expert
+
+`nn-pugail:true` fixes η at its true value. With --expert, the successes among the logs are episodes
+of the demonstrations' expert, which leave the demonstrations. `separation` is the AUC of D for
+successful frames of held-out demonstrations against successful frames of the logs: 0.5 if D finds
+them alike, as PU learning assumes.
 """
 
 import argparse
 import json
+import shlex
+import subprocess
+import sys
 import time
 from pathlib import Path
 from statistics import mean
@@ -37,7 +48,7 @@ STRIDE = 8
 LOGS = 40
 SHARES = (0.05, 0.1, 0.25, 0.5)
 METHODS = ("nn-pugail", "pugail", "gail", "prl", "nn-purl")
-_FIGURES = ("spearman", "auc", "eta", "true_eta", "seconds")
+_FIGURES = ("spearman", "auc", "eta", "true_eta", "separation", "seconds")
 
 
 def parse() -> argparse.Namespace:
@@ -50,6 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--shares", nargs="+", type=float, default=list(SHARES))
+    parser.add_argument("--expert", action="store_true", help="successes are the expert's")
     parser.add_argument("--frames", type=Path, default=Path("runs/offline/lift.npz"))
     parser.add_argument("--out", type=Path, default=Path("results/offline/cpu.json"))
     return parser.parse_args()
@@ -88,6 +100,13 @@ def read_pool(path: Path) -> dict[str, list[Episode]]:
     return pool
 
 
+def with_expert(pool: dict[str, list[Episode]]) -> dict[str, list[Episode]]:
+    """The pool with every second training demonstration as a log that succeeds."""
+    train = [episode for episode in pool["demonstrations"] if episode.split == TRAIN]
+    held_out = [episode for episode in pool["demonstrations"] if episode.split == HELD_OUT]
+    return pool | {"demonstrations": train[1::2] + held_out, "solved": train[::2]}
+
+
 def mixture(pool: dict[str, list[Episode]], share: float, seed: int) -> list[Episode]:
     """Logs of which this share succeeds, drawn without replacement."""
     rng = np.random.default_rng(seed)
@@ -114,6 +133,21 @@ def spearman(a: Tensor, b: Tensor) -> float:
     return value if value == value else 0.0
 
 
+def succeeding(episodes: list[Episode]) -> Tensor:
+    """Whether each arrival frame shows success, bool (frames,)."""
+    return torch.cat([episode.success for episode in episodes if episode.success is not None])
+
+
+def separation(fitter: Fitter, logs: list[Episode], demonstrations: list[Episode]) -> float:
+    """AUC of D for successful frames of held-out demonstrations against those of the logs."""
+    held_out = [episode for episode in demonstrations if episode.split == HELD_OUT]
+    scores = []
+    for episodes in (held_out, logs):
+        frames = FrameBank(episodes).every()[succeeding(episodes)]
+        scores.append(fitter.learner.learned.success_logits(frames.to(fitter.logs.device)))
+    return float(auc(*scores))
+
+
 def measure(fitter: Fitter, logs: list[Episode], bank: FrameBank) -> dict[str, float]:
     """Agreement of the learned reward with the truth on the logs."""
     learned = fitter.learner.learned(bank.every()).cpu()
@@ -131,31 +165,34 @@ def run_one(
 ) -> dict[str, Any]:
     """One fit and its figures."""
     began, logs, device = time.monotonic(), mixture(pool, share, seed), find_device(args.device)
-    data = Supervision.of(pool["demonstrations"], device=device)
+    demonstrations, (name, _, fixed) = pool["demonstrations"], method.partition(":")
+    true_eta = float(succeeding(logs).float().mean() / succeeding(demonstrations).float().mean())
+    data = Supervision.of(demonstrations, device=device)
     bank = FrameBank(logs, device=device)
-    fitter = Fitter(data, bank, method=method, seed=seed)
+    fitter = Fitter(data, bank, method=name, prior=true_eta if fixed else None, seed=seed)
     fitter.fit_model()
     found: dict[str, float] = {}
     while fitter.has_discriminator and fitter.updates < args.updates:
-        fitter.learn(min(250, args.updates - fitter.updates))
+        fitter.learn(min(-(-args.updates // 4), args.updates - fitter.updates))
         found |= fitter.learner.update_prior(fitter.updates / args.updates)
-    successes = [
-        torch.cat([e.success for e in part if e.success is not None]).float().mean().item()
-        for part in (logs, pool["demonstrations"])
-    ]
-    eta = {"eta": found["prior/value"]} if "prior/value" in found else {}
-    eta |= {"true_eta": successes[0] / successes[1]} if eta else {}
-    figures = {**measure(fitter, logs, bank), **eta, "seconds": time.monotonic() - began}
+    figures = measure(fitter, logs, bank)
+    if "prior/value" in found:
+        figures |= {"eta": found["prior/value"], "true_eta": true_eta}
+    if fitter.has_discriminator:
+        figures["separation"] = separation(fitter, logs, demonstrations)
+    figures["seconds"] = time.monotonic() - began
     rounded = {name: round(value, 4) for name, value in figures.items()}
-    return {"method": method, "share": share, "seed": seed, "updates": args.updates} | rounded
+    case = {"method": method, "expert": args.expert, "share": share, "seed": seed}
+    return case | {"updates": args.updates} | rounded
 
 
 def summary(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Means over seeds with the lowest and highest value, by method and share."""
+    """Means over seeds with the lowest and highest value, by method, kind and share of the logs."""
     table = []
-    for key in dict.fromkeys((row["method"], row["share"]) for row in rows):
-        own = [row for row in rows if (row["method"], row["share"]) == key]
-        line: dict[str, Any] = {"method": key[0], "share": key[1], "seeds": len(own)}
+    for key in dict.fromkeys(map(_line, rows)):
+        own = [row for row in rows if _line(row) == key]
+        line: dict[str, Any] = dict(zip(("method", "expert", "share"), key, strict=True))
+        line["seeds"] = len(own)
         for name in names:
             values = [row[name] for row in own if name in row]
             if values:
@@ -166,21 +203,38 @@ def summary(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str
     return table
 
 
+def commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _line(row: dict[str, Any]) -> tuple[str, bool, float]:
+    return row["method"], row.get("expert", False), row["share"]
+
+
 def main(args: argparse.Namespace) -> None:
     """Run what is missing within the budget, and print the table."""
     began = time.monotonic()
     if not args.frames.exists():
         draw_frames(args.frames)
     pool = read_pool(args.frames)
+    if args.expert:
+        pool = with_expert(pool)
     rows: list[dict[str, Any]] = read_object(args.out).get("fits", [])
-    done = {(row["method"], row["share"], row["seed"], row["updates"]) for row in rows}
+    done = {(*_line(row), row["seed"], row["updates"]) for row in rows}
     cases = [(m, p, s) for s in range(args.seeds) for p in args.shares for m in args.methods]
-    left = [case for case in cases if (*case, args.updates) not in done]
+    left = [(m, p, s) for m, p, s in cases if (m, args.expert, p, s, args.updates) not in done]
     while left and not (args.budget and time.monotonic() - began > args.budget):
         rows.append(run_one(pool, *left.pop(0), args))
         print(json.dumps(rows[-1]), flush=True)
-        made = made_with(find_device(args.device))
-        write_json(args.out, {"made_with": made, "summary": summary(rows, _FIGURES), "fits": rows})
+        report = {
+            "command": shlex.join(["python", *sys.argv]),
+            "commit": commit(),
+            "made_with": made_with(find_device(args.device)),
+            "summary": summary(rows, _FIGURES),
+            "fits": rows,
+        }
+        write_json(args.out, report)
     for line in summary(rows, _FIGURES):
         print(json.dumps(line, ensure_ascii=False))
     print(f"{len(cases) - len(left)} of {len(cases)} fits are done")
