@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
 
 
 class EstimatedPrior(Prior):
-    """η from scores of held-out positives and of the agent's frames."""
+    """η from scores of held-out positives and of unlabeled frames."""
 
     def __init__(
         self,
@@ -171,10 +171,10 @@ class EstimatedPrior(Prior):
         if separated <= SEPARATED_AUC or value >= NO_SUCCESSES:
             return ""
         return (
-            f"the discriminator separates the agent's frames from demonstrations (AUC "
-            f"{separated:.3f}) and finds no successes among them (η̂ = {value:.3f}): the policy "
-            "fails, or there is a domain gap; positives and unlabeled frames alone cannot tell "
-            f"which, so η is held at {self.floor:g} or above"
+            f"the discriminator separates the unlabeled frames from the positives (AUC "
+            f"{separated:.3f}) and finds no successes among them (η̂ = {value:.3f}): there are "
+            "none, or the two differ in more than success; their scores alone cannot tell which, "
+            f"so η is held at {self.floor:g} or above"
         )
 
 
