@@ -177,6 +177,9 @@ def test_without_an_expert_a_prediction_is_measured_by_itself():
 def test_without_failures_the_agents_frames_show_a_collapse():
     flat = {"mean/train": 0.26, "mean/replay": 0.25, "success/train": 0.0, "success/replay": 0.0}
     assert verdict("nn-pugail", probe=flat).name == "collapsed"
+    assert verdict("nn-pugail", probe=flat, eval={"return": 60.0}).name == "collapsed"
+    imitated = flat | {"mean/train": 0.51, "mean/replay": 0.5}
+    assert verdict("nn-pugail", probe=imitated, eval={"return": 88.0}).name == "healthy"
 
 
 def test_small_means_that_differ_by_a_factor_are_not_a_collapse():

@@ -145,13 +145,15 @@ def _discriminator_faults(n: Numbers) -> Found:
         return
     shown, found, label = n["mean/train"], n[f"mean/{other}"], SOURCES[other]
     low, high = sorted((shown, found))
+    # D cannot separate the frames of an agent that acts as demonstrated.
+    imitated = other == "replay" and n.get("share_of_expert", 0.0) >= GOOD
     if high < NO_SUCCESS:
         yield (
             "collapsed",
             f"D calls nothing a success: its mean is {shown:.4f} on demonstrations and "
             f"{found:.4f} on {label}, so the reward is almost 0",
         )
-    elif high - low <= FLAT and high <= 2 * low:  # with a small η, D is small everywhere
+    elif not imitated and high - low <= FLAT and high <= 2 * low:  # a small η makes D small
         alike = ", or the agent acts as demonstrated" if other == "replay" else ""
         yield (
             "collapsed",
