@@ -9,6 +9,7 @@ import pytest
 
 from pureward.diagnostics.history import read_history
 from pureward.diagnostics.strip import Strip
+from pureward.interval import bootstrap, interquartile_mean
 from pureward.paper.draw import DRAW
 from pureward.paper.figures import FIGURES
 from pureward.paper.results import Episodes, Group, Results, UnmeasuredError
@@ -80,6 +81,8 @@ def test_table_of_two_seeds(lines, tmp_path):
     assert row["return"]["each"] == pytest.approx([90.0, 54.0])
     assert row["return"]["mean"] == pytest.approx(72.0)
     assert row["return"]["ci95"] == pytest.approx(12.7062 * 18, rel=1e-4)  # t · s / √2, s = 36/√2
+    # Of two seeds none is left out; resampled pairs have the means 54, 72 and 90.
+    assert row["iqm"] == pytest.approx({"value": 72.0, "low": 54.0, "high": 90.0})
     assert row["of_expert"] == pytest.approx(0.8)
     assert row["way"]["mean"] == pytest.approx(0.775)  # (72 − 10) / (90 − 10)
     assert row["area"]["each"] == pytest.approx([60.0, 36.0])  # from 0.2 to 1.0 of the return
@@ -90,9 +93,25 @@ def test_table_of_two_seeds(lines, tmp_path):
     write_table(tmp_path / "t", FIGURES["overfitting"], results, {"torch": "2"})
     page = (tmp_path / "t.md").read_text()
     assert (
-        "| lift | gail | 2 | 1,000 | 72.0 ± 228.7 | 80% | 78% | 48.0 ± 152.5 | – | 10 s |" in page
+        "| lift | gail | 2 | 1,000 | 72.0 ± 228.7 | 72.0 [54.0, 90.0] | – | 80% | 78% "
+        "| 48.0 ± 152.5 | – | 10 s |" in page
     )
     assert json.loads((tmp_path / "t.json").read_text())["lines"] == [row]
+
+
+def test_interquartile_mean_leaves_out_a_quarter_at_each_end():
+    values = np.array([[100.0, 1.0], [10.0, 2.0], [0.0, 3.0], [20.0, 4.0], [30.0, 5.0]])
+    assert interquartile_mean(values) == pytest.approx([20.0, 3.0])
+    assert interquartile_mean(values[:3]) == pytest.approx([110 / 3, 2.0])
+    assert bootstrap(np.full(5, 7.0)) == (7.0, 7.0)
+    low, high = bootstrap(values[:, 0])
+    assert 0 <= low < 20 < high <= 100
+    assert (low, high) == bootstrap(values[:, 0])
+
+
+def test_solved_is_the_share_of_the_last_quarter(lines, tmp_path):
+    (row,) = line_rows(lines({"gail": [1.0]}, evaluated={"gail": {"success": 0.25}}), tmp_path)
+    assert row["solved"]["mean"] == 0.25
 
 
 def test_area_covers_the_steps_of_all_runs(lines, tmp_path):
