@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pureward
+from pureward.data.dataset import known_failures
 from pureward.data.sketches import (
     ConflictError,
     Sketch,
@@ -20,6 +21,7 @@ from pureward.data.sketches import (
     sidecar,
 )
 from pureward.errors import InputError
+from pureward.rewards.config import RewardConfig
 
 _ = None
 
@@ -68,6 +70,19 @@ def test_marks_become_success_and_the_split_of_failures(data):
     assert steps.success.tolist() == [False, False, True, False]
     assert whole.success.tolist() == [False, False, False, True]  # solved at the end
     assert (failed.split, failed.succeeds, failed.rewards.sum()) == ("failure", False, 0)
+
+
+def test_only_marked_sketches_are_known_failures(data):
+    save_sketch(sidecar(data), "anna", 0, sketch(0.1, 0.1, 0.9, 0.9))
+    learn = {"demonstrations": data, "failures": f"{data}.sketches", "prior": 0.5, "device": "cpu"}
+    config = RewardConfig(risk="nnpnu")
+    with pytest.raises(InputError, match=r"marked a failure, got none; mark one with the key f"):
+        pureward.OnlineReward(**learn, config=config)
+    save_sketch(sidecar(data), "anna", 2, sketch(_, _, _, _, outcome="failure"))
+    pureward.OnlineReward(**learn, config=config)
+    episodes = pureward.read_episodes(f"{data}.sketches")
+    assert [e.split for e in known_failures(episodes, f"{data}.sketches")] == ["failure"]
+    assert len(known_failures(pureward.read_episodes(data), data)) == 3  # no split: all
 
 
 def test_people_who_disagree_make_no_failure(data):

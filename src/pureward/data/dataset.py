@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.arrays import episodes_in_memory
-from pureward.data.episodes import Episode, check_split, split_by_share
+from pureward.data.episodes import FAILURE, Episode, check_split, split_by_share
 from pureward.data.guard import check_fits
 from pureward.data.lazy import LazyEpisodes, LazyFrames
 from pureward.errors import InputError
@@ -180,6 +180,23 @@ def in_memory(episode: Episode) -> Episode:
         return episode
     check_fits(episode.frames.nbytes)
     return replace(episode, frames=episode.frames[:])
+
+
+def known_failures(episodes: Sequence[Episode], source: "Source") -> list[Episode]:
+    """Return the episodes of the split "failure", or all if none is in it.
+
+    Args:
+        episodes: those of the source.
+        source: where they are from. Of sketches, only episodes that are marked are failures.
+    """
+    tagged = [episode for episode in episodes if episode.split == FAILURE]
+    named = isinstance(source, str | os.PathLike)
+    if not tagged and named and find_reader(source) is READERS["sketches"]:
+        raise InputError(
+            f"{source} must hold an episode that is marked a failure, got none; mark one with the "
+            "key f in `pureward studio`"
+        )
+    return tagged or list(episodes)
 
 
 def find_reader(path: Path | str | os.PathLike[str]) -> Reader:

@@ -5,13 +5,14 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pureward.data.dataset import known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict
@@ -120,6 +121,9 @@ def fit(
     read = {"images": images, "held_out": held_out, "device": place}
     loaded = {name: load(name, source, **read) for name, source in given.items()}
     logs = load("unlabeled", unlabeled, **read)
+    if failures is not None:
+        one = loaded["failures"]
+        loaded["failures"] = replace(one, episodes=known_failures(one.episodes, failures))
     fitter = _fitter(loaded, logs, method, prior, stack, config, place, seed)
     with directory, StopSignal() as stop:
         _check_settings(directory, settings)  # another process may have been here

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import in_memory, read_episodes
+from pureward.data.dataset import in_memory, known_failures, read_episodes
 from pureward.data.episodes import Episode, check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict, find_verdict
@@ -117,8 +117,8 @@ class OnlineReward:
             absorbing = data.absorbing(horizon, recent=capacity)
         known = None
         if failures is not None:
-            size = self._shape[1:]
-            known = FrameBank(_episodes(failures, 0.0, size=size), stack=stack, device=self.device)
+            found = _episodes(failures, 0.0, size=self._shape[1:])
+            known = FrameBank(known_failures(found, failures), stack=stack, device=self.device)
         if prior is None and row.has_discriminator and row.prior is None:
             prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
         self.learner = RewardLearner(

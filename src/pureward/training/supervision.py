@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
-from pureward.data.dataset import find_reader, read_dataset
+from pureward.data.dataset import find_reader, known_failures, read_dataset
 from pureward.data.draw import draw
-from pureward.data.episodes import FAILURE, TRAIN, Episode, check_rated
+from pureward.data.episodes import TRAIN, Episode, check_rated
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
 from pureward.errors import InputError
@@ -52,10 +52,8 @@ def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
     """Return the frames of known failures to train on, or None."""
     if not config.failures:
         return None
-    episodes = _read(Path(config.failures), config, env)
-    # A dataset of failures alone needs no tags.
-    tagged = [episode for episode in episodes if episode.split == FAILURE]
-    return FrameBank(tagged or episodes, stack=config.replay.frame_stack, device=env.device)
+    episodes = known_failures(_read(Path(config.failures), config, env), config.failures)
+    return FrameBank(episodes, stack=config.replay.frame_stack, device=env.device)
 
 
 def positives_path(config: RunConfig) -> Path:
