@@ -133,6 +133,16 @@ def test_help_shows_common_settings(capsys):
     assert "--demonstrations" in printed
     assert "--reward." not in printed
     assert "--help-all" in printed
+    assert printed.count("│ --") <= 14
+
+
+@pytest.mark.parametrize("verb", ["train", "expert", "fit", "check", "score", "reproduce"])
+def test_help_shows_no_empty_default(verb, capsys):
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for empty in ("(default: )", "(default: '')", "(default: FOLDER)"):
+        assert empty not in printed
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import tyro
 
+from pureward.cli.parsing import OPTIONAL, Texts
+
 Source = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
 Reward = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="REWARD")]
 
@@ -16,7 +18,7 @@ Reward = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="REWARD")]
 def import_(
     source: Source,
     out: Path,
-    images: tuple[str, ...] = (),
+    images: Texts = (),
     size: tuple[int, int] | None = (64, 64),
     held_out: float = 0.2,
 ) -> None:
@@ -60,9 +62,9 @@ def score(
     reward: Reward,
     source: Source,
     out: Path,
-    images: tuple[str, ...] = (),
+    images: Texts = (),
     copy: bool = False,
-    films: tuple[int, ...] = (),
+    films: Annotated[tuple[int, ...], OPTIONAL] = (),
     discount: float | None = None,
     device: str = "auto",
 ) -> None:

@@ -6,17 +6,19 @@ from typing import Annotated
 
 import tyro
 
+from pureward.cli.parsing import Text, Texts
+
 
 def fit(
     unlabeled: str,
     out: Path,
-    demonstrations: str = "",
-    annotations: str = "",
-    failures: str = "",
-    method: str = "",
-    prior: str = "",
+    demonstrations: Text = "",
+    annotations: Text = "",
+    failures: Text = "",
+    method: Text = "",
+    prior: Text = "",
     updates: int = 1000,
-    images: tuple[str, ...] = (),
+    images: Texts = (),
     stack: int = 1,
     held_out: float = 0.2,
     device: str = "auto",
@@ -76,8 +78,8 @@ def fit(
 
 def check(
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")],
-    against: str = "",
-    images: tuple[str, ...] = (),
+    against: Text = "",
+    images: Texts = (),
     held_out: float = 0.2,
     states: bool = False,
     out: Path = Path("check.png"),

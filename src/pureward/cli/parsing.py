@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
 from functools import partial, wraps
 from io import StringIO
+from typing import Annotated
 
 import tyro
 
@@ -15,6 +16,11 @@ _DESCRIPTION = (
     "Positive-Unlabeled Reward Learning: learn a reward from demonstrations or from episodes with "
     "rewards, and train a policy on it. Start with `pureward demo`."
 )
+
+OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")  # instead of an empty default
+
+Text = Annotated[str, OPTIONAL]
+Texts = Annotated[tuple[str, ...], OPTIONAL]
 
 
 def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Callable[[], None]:

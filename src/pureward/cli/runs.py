@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from pureward.cli.parsing import Text
 from pureward.cli.verbs import Task, evaluation_text, print_compile_note
 from pureward.errors import InputError
 
@@ -53,9 +54,12 @@ Then: pureward probe runs/imitated, or pureward plot runs/imitated runs/gated
 _RUN_ARGUMENTS = """
 All options: --help-all
 
+Defaults are those of the preset for the task and the method, or of the run with --resume.
+`pureward config TASK` prints where each comes from. Without TASK, this help shows the walker's.
+
 Args:
     task: a name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION that makes a Gymnasium
-        environment. Defaults depend on it; those shown without it are the walker's.
+        environment.
     settings: all settings.
     preset: settings to start from: "fast" for one GPU or a laptop, "paper" for the paper's tables.
     config: a TOML file of settings that replace the preset's; `pureward config` prints one.
@@ -68,9 +72,17 @@ _RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
 # The settings in `--help`; `--help-all` lists every setting.
 _COMMON = (
     *("method", "demonstrations", "annotations", "prior", "out", "seed", "device"),
-    *("worlds", "env_steps", "budget_seconds", "evaluate_every", "videos", "distractors"),
-    *("frames", "state", "actors", "executor", "address"),
+    *("worlds", "env_steps", "videos"),
 )
+
+# A path that stands for data that a method needs, until it is given.
+_FOLDER = "FOLDER"
+
+
+def _hint(default: str) -> str:
+    """The end of an option's help."""
+    known = {_FOLDER: "(required by the method)", "''": "(optional)"}
+    return known.get(default, f"(default: {default})")
 
 
 @contextmanager
@@ -87,10 +99,13 @@ def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
     from pureward.runs.config import RunConfig
 
     hidden = {RunConfig: ["task"], NetworkConfig: ["frame_channels", "height", "width"]}
+    texts = [name for name, kind in RunConfig.__annotations__.items() if kind is str]
+    text = Annotated[str, tyro.conf.arg(help_behavior_hint=_hint)]
     if {"-h", "--help"} & set(arguments) and "--help-all" not in arguments:
         hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in _COMMON]
     before = {kind: dict(kind.__annotations__) for kind in hidden}
     try:
+        RunConfig.__annotations__.update(dict.fromkeys(texts, text))
         for kind, names in hidden.items():
             for name in names:
                 kind.__annotations__[name] = Annotated[before[kind][name], tyro.conf.Suppress]
@@ -141,7 +156,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
         task: Task,
         settings: Annotated[RunConfig, tyro.conf.arg(name="")] = defaults,
         preset: Literal["fast", "paper"] = "fast",
-        config: str = "",
+        config: Text = "",
         resume: bool = False,
     ) -> None:
         from pureward.training.loop import train
@@ -184,7 +199,7 @@ def _placeholders(method: str) -> dict[str, str]:
     from pureward.rewards.methods import METHODS
 
     needed = METHODS[method].positives
-    return {needed: "FOLDER"} if needed else {}
+    return {needed: _FOLDER} if needed else {}
 
 
 def config(task: Task, method: str = "nn-pugail", preset: str = "fast") -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from pureward.cli.parsing import Text
 from pureward.errors import TrainingError
 
 _Sweep = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.toml")]
@@ -16,8 +17,8 @@ def sweep(
     out: Path | None = None,
     at_once: int = 0,
     executor: str = "local",
-    address: str = "",
-    device: str = "",
+    address: Text = "",
+    device: Text = "",
     dry_run: bool = False,
 ) -> None:
     """Train a run for every combination of values in a TOML file, on this machine or a cluster.

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from pureward.cli.parsing import Text, Texts
 from pureward.errors import InputError, TrainingError
 
 Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
@@ -161,7 +162,7 @@ def collect(
 def evaluate(
     run: Run,
     episodes: int = 100,
-    distractors: str = "",
+    distractors: Text = "",
     device: str = "auto",
     seed: int = 0,
 ) -> None:
@@ -239,7 +240,7 @@ def plot(
 
 def studio(
     sources: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PATH…")],
-    images: tuple[str, ...] = (),
+    images: Texts = (),
     port: int = 8417,
     host: str = "127.0.0.1",
     browser: bool = True,
@@ -288,15 +289,15 @@ def demo(out: Path = Path("demo")) -> None:
 
 def reproduce(
     figure: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FIGURE")],
-    task: tuple[str, ...] = (),
-    methods: tuple[str, ...] = (),
+    task: Texts = (),
+    methods: Texts = (),
     seeds: int = 5,
     budget: float = 0.0,
     dry_run: bool = False,
     out: Path = Path("runs/paper"),
     at_once: int = 0,
     executor: str = "local",
-    address: str = "",
+    address: Text = "",
     device: str = "auto",
 ) -> None:
     """Reproduce a figure of the paper: train the runs, plot them, and check the paper's claims.
