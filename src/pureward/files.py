@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -160,20 +161,44 @@ def _claim(partial: Path) -> int:
     if not partial.is_dir() or partial.is_symlink():
         partial.unlink(missing_ok=True)
     partial.mkdir(exist_ok=True)
-    claim = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        free = take_lock(claim)
-    except OSError:  # a file system without locks
-        free = True
-    if not free:
-        os.close(claim)
-        raise InUseError(
-            f"one process at a time may write a folder, and another is writing {partial}; "
-            "wait for it or choose another folder"
-        )
+    claim = _open_locked(partial)
     for left in partial.iterdir():
         _delete(left)
     return claim
+
+
+@contextmanager
+def locked_folder(path: Path, wait: float = 0.0) -> Iterator[None]:
+    """Make a folder if needed, and hold its lock, which excludes threads and processes.
+
+    Args:
+        path: of the folder; not a link.
+        wait: seconds to wait for the lock.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    descriptor = _open_locked(path, wait)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_locked(path: Path, wait: float = 0.0) -> int:
+    """Lock a folder and return its descriptor; refuse it if another process has the lock."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        until = time.monotonic() + wait
+        while not take_lock(descriptor):
+            if time.monotonic() >= until:
+                os.close(descriptor)
+                raise InUseError(
+                    f"one process at a time may write a folder, and another is writing {path}; "
+                    "wait for it or choose another folder"
+                )
+            time.sleep(0.01)
+    except OSError:  # a file system without locks
+        pass
+    return descriptor
 
 
 @contextmanager

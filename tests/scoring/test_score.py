@@ -1,7 +1,6 @@
 """`score`: tables that can be continued, copies that other libraries read, and films."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import torch
 
 import pureward
 from pureward.cli import main
+from pureward.files import locked_folder
 from pureward.scoring import score as scoring
 from pureward.scoring import table
 
@@ -121,11 +121,9 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
         scoring.score(folder, PICTURES, out, films=[3], device="cpu")
     with pytest.raises(pureward.InputError, match="must lie outside of .*pictures"):
         scoring.score(folder, PICTURES, PICTURES / "scores", device="cpu")
-    held = os.open(out, os.O_RDONLY)
-    assert scoring.take_lock(held)
-    with pytest.raises(pureward.InputError, match="another is writing .*scores"):
+    refused = pytest.raises(pureward.InputError, match="another is writing .*scores")
+    with locked_folder(out), refused:
         scoring.score(folder, PICTURES, out, device="cpu")
-    os.close(held)
 
 
 @pytest.mark.parametrize("damage", ["gap", "cut"])

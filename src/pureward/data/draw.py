@@ -19,14 +19,15 @@ from pureward.errors import InputError
 class Painter:
     """Draws frames of an environment's stored states, a batch of worlds at a time."""
 
-    def __init__(self, env: str | BatchEnv, device: str = "cpu", *, worlds: int = 32):
+    def __init__(self, env: str | BatchEnv, device: str = "cpu", *, worlds: int = 0):
         """Make an environment with cameras, or use one.
 
         Args:
             env: a task, or an environment with cameras.
             device: of a task's environment.
-            worlds: of a task's environment.
+            worlds: of a task's environment; 0 for 32 on a CPU and 512 on a GPU.
         """
+        worlds = worlds or (32 if device == "cpu" else 512)
         self._env = make(env, worlds, device, cameras=True) if isinstance(env, str) else env
         self.frame_shape = self._env.frame_shape
 
@@ -69,5 +70,5 @@ def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Ep
     episodes = list(episodes)
     if all(episode.frames is not None for episode in episodes):
         return episodes
-    painter = Painter(task, device, worlds=32 if device == "cpu" else 512)
+    painter = Painter(task, device)
     return [painter.draw(episode) for episode in episodes]

@@ -8,18 +8,14 @@ episode. `pureward studio` writes them; `read_episodes("data/rated.sketches")` r
 import json
 import os
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pureward.errors import InputError
-from pureward.files import clear_leftovers, read_file, take_lock, write_json
+from pureward.files import clear_leftovers, locked_folder, read_file, write_json
 
 #: Ending of the folder's name.
 SUFFIX = ".sketches"
@@ -139,8 +135,7 @@ def save_sketch(folder: Path, annotator: str, episode: int, sketch: Sketch) -> S
     """
     path = _file(folder, annotator, episode)
     _check_folder(folder, path.parent)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path.parent):
+    with locked_folder(path.parent, wait=_WAIT):
         clear_leftovers(path.parent)
         stored = load_sketch(folder, annotator, episode)
         known = stored or empty_sketch(len(sketch.rewards))
@@ -202,22 +197,3 @@ def _check_folder(*folders: Path) -> None:
     for folder in folders:
         if folder.is_symlink():
             raise InputError(f"{folder} must be a folder, and is a link; replace or delete it")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, for which threads and processes wait."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        for attempt in count():
-            try:
-                if take_lock(descriptor):
-                    break
-            except OSError:  # a file system without locks
-                break
-            if attempt * 0.01 > _WAIT:
-                raise InputError(f"{folder} is locked by another process; end it, or try again")
-            time.sleep(0.01)
-        yield
-    finally:
-        os.close(descriptor)

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from pureward.data.dataset import Dataset, find_reader, read_episodes
+from pureward.data.drawn import painter_of
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
 from pureward.errors import InputError
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states, state_of
-from pureward.offline.sources import describe, painter_of
+from pureward.offline.sources import describe
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
@@ -118,9 +119,7 @@ class _Side:
     @classmethod
     def open(cls, source: "Source", images: Sequence[str], held_out: float, device: str) -> "_Side":
         dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
-        painter = None
-        if dataset[0].frames is None:
-            painter = painter_of(dataset, "data", device)
+        painter = painter_of(dataset, device) if dataset[0].frames is None else None
         found = survey(describe(source), dataset, painter)
         return cls(dataset=dataset, survey=found, painter=painter)
 

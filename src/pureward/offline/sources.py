@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from pureward.data.dataset import Dataset, in_memory, read_episodes
+from pureward.data.drawn import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.replay.layout import claimable_bytes
 from pureward.errors import InputError
@@ -16,7 +17,6 @@ from pureward.progress import Progress
 
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
-    from pureward.data.draw import Painter
 
 _MOST_BYTES = 4 << 30  # of the frames of one source; on a laptop less
 
@@ -72,13 +72,9 @@ def load(
     dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
     room = bound() if most_bytes is None else most_bytes
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0)).tolist()
-    painter: Painter | None = None
     kept: dict[int, Episode] = {}
-    for index in Progress(order, desc=f"reading {name}", unit="episode", leave=False):
-        episode = dataset[index]
-        if episode.frames is None:
-            painter = painter or painter_of(dataset, name, device)
-            episode = painter.draw(episode)
+    bar = Progress(order, desc=f"reading {name}", unit="episode", leave=False)
+    for index, episode in zip(bar, with_frames(dataset, order, device), strict=True):
         assert episode.frames is not None
         room -= torch.Size(episode.frames.shape).numel()
         if room < 0 and kept:
@@ -118,15 +114,3 @@ def check_alike(loaded: Sequence[Loaded]) -> None:
                 f"warning: frames of the {which.name} were compressed with loss and the others "
                 "were not, which a discriminator can learn; run `pureward check`"
             )
-
-
-def painter_of(dataset: Dataset, name: str, device: torch.device | str) -> "Painter":
-    """Return what draws the frames of a dataset that has states only."""
-    from pureward.data.draw import Painter
-
-    if dataset.task is None:
-        raise InputError(
-            f"the {name} must have frames, and {dataset.path} has none and names no task to draw "
-            "them; store frames"
-        )
-    return Painter(dataset.task, str(device), worlds=32 if str(device) == "cpu" else 512)

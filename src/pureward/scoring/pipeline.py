@@ -83,7 +83,7 @@ def stack_of(reward: LearnedReward, shape: tuple[int, ...], where: Path | None) 
     if shape[1:] != (network.height, network.width):
         raise InputError(
             f"{where}: the reward sees frames of {network.height}×{network.width}, got "
-            f"{shape[1]}×{shape[2]}; read them with that size"
+            f"{shape[1]}×{shape[2]}; read them with that size, or choose another reward"
         )
     stack, rest = divmod(network.frame_channels, shape[0])
     if rest or (spec.stack and spec.stack != stack):

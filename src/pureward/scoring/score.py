@@ -4,8 +4,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,8 @@ from pureward.data.drawn import with_frames
 from pureward.data.guard import check_fits
 from pureward.data.lazy import LazyFrames
 from pureward.data.writers.own import write_dataset
-from pureward.errors import InputError, InUseError
-from pureward.files import clear_leftovers, read_object, take_lock, write_json
+from pureward.errors import InputError
+from pureward.files import clear_leftovers, locked_folder, read_object, write_json
 from pureward.progress import Progress
 from pureward.rewards.learned import LearnedReward
 from pureward.rewards.saved import load_reward
@@ -104,7 +103,7 @@ def score(
         "episodes": len(dataset),
         "columns": columns(learned),
     }
-    with _locked(out):
+    with locked_folder(out.resolve()):
         _check_same(out, about)
         table = Table(out, columns(learned))
         continued = len(dataset) if table.file.exists() else table.done()
@@ -146,26 +145,6 @@ def _digest(reward: LearnedReward) -> str:
             found.update(name.encode())
             found.update(tensor.float().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """Make the folder, and refuse it if another process writes there."""
-    out.mkdir(parents=True, exist_ok=True)
-    held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            free = take_lock(held)
-        except OSError:  # a file system without locks
-            free = True
-        if not free:
-            raise InUseError(
-                f"one process at a time may write scores, and another is writing {out}; wait for "
-                "it or choose another folder"
-            )
-        yield
-    finally:
-        os.close(held)
 
 
 def _check_same(out: Path, about: dict[str, Any]) -> None:

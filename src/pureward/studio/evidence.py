@@ -22,6 +22,7 @@ from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import load_policy
+from pureward.scoring.pipeline import stack_of
 from pureward.studio.strips import frames_per_strip, to_png
 
 _EPISODES = 8  # greedy episodes of a search
@@ -51,10 +52,10 @@ class Runs:
         """Read each run once, so that a bad one is refused at the start."""
         self._known: dict[Path, tuple[Any, History]] = {}
         self._seen: list[History] = []
-        self._lines: list[tuple[Line, list[dict[str, Any]]]] = []
+        self._lines: list[dict[str, Any]] = []
         self.searches = [Search(path) for path in paths]
         self._paths = paths
-        self.histories()
+        self.describe()  # the first page need not wait for it
 
     def histories(self) -> list[History]:
         """Return the runs as they are now; those that did not change are not read again."""
@@ -69,18 +70,21 @@ class Runs:
     def describe(self) -> list[dict[str, Any]]:
         """Return each line of runs that differ only in their seed: curves and verdicts."""
         histories = self.histories()
-        numbers = {str(history.path): number for number, history in enumerate(histories)}
         if [id(one) for one in histories] != [id(one) for one in self._seen]:
-            self._lines = [(line, _charts(line)) for line in lines(histories)]
+            numbers = {str(history.path): number for number, history in enumerate(histories)}
+            self._lines = [
+                {
+                    "label": f"{line.task}, {line.label}",
+                    "charts": _charts(line),
+                    "runs": [_run(run, numbers[str(run.path)]) for run in line.runs],
+                }
+                for line in lines(histories)
+            ]
             self._seen = histories
-        return [
-            {
-                "label": f"{line.task}, {line.label}",
-                "charts": charts,
-                "runs": [_run(run, numbers[str(run.path)]) for run in line.runs],
-            }
-            for line, charts in self._lines
-        ]
+        for line in self._lines:
+            for run in line["runs"]:
+                run["state"] = _state(self._paths[run["number"]])
+        return self._lines
 
 
 class Search:
@@ -154,14 +158,7 @@ class Search:
         """Return the tracks of an episode by the reward of another run."""
         scored, frames = self._get(number)
         reward = load_reward(other, device="cpu")
-        spec, shape = reward.spec, tuple(frames.shape[1:])
-        stack = max(1, spec.stack or spec.network.frame_channels // shape[0])
-        wanted = (spec.network.frame_channels // stack, spec.network.height, spec.network.width)
-        if shape != wanted:
-            raise InputError(
-                f"{other.name} scores frames of shape {wanted}, and those of {self.path.name} have "
-                f"{shape}; choose a run with the same cameras and size"
-            )
+        stack = stack_of(reward, tuple(frames.shape[1:]), self.path)
         return _tracks(score_episode(scored.episode, reward, stack))
 
     def strip(self, number: int, index: int) -> bytes:
@@ -222,17 +219,21 @@ def _tracks(scored: ScoredEpisode) -> dict[str, list[float]]:
 
 def _run(history: History, number: int) -> dict[str, Any]:
     steps, seconds = trained_for(history)
-    verdict, directory = history.verdict(), RunDirectory(history.path)
-    live, state = directory.in_use(), str(directory.read_status().get("state", ""))
+    verdict = history.verdict()
     return {
         "number": number,
         "name": history.path.name,
-        "state": "training now" if live else state.replace("running", "killed"),
         "steps": steps,
         "seconds": seconds,
         "verdict": verdict.name,
         "sentence": verdict.sentence,
     }
+
+
+def _state(path: Path) -> str:
+    directory = RunDirectory(path)
+    state = str(directory.read_status().get("state", ""))
+    return "training now" if directory.in_use() else state.replace("running", "killed")
 
 
 def _charts(line: Line) -> list[dict[str, Any]]:
