@@ -2,15 +2,15 @@
 """How actors scale: env steps per second with an environment that sleeps 5 ms a step.
 
     python benchmarks/actors.py --actors 1 2 4 8 --out actors.json
+    python benchmarks/actors.py --actors 1 2 4 --worlds-each 16
 
-Each row takes steps for some seconds from N actors of one world, after all have answered once, with
-no updates, so that actors and messages are measured and not the learner. `of_linear` is the speed
-over N times that of the first row per actor. Below the table: the processor time of an actor for
-one step, for policy, exploration and messages, with an environment that does not sleep. Where all
-actors together need more than the machine's cores, more of them are not faster.
+Each row takes steps for some seconds from N actors, after all have answered once, with no updates,
+so that actors and messages are measured and not the learner. An actor with several worlds steps
+them in threads. `of linear` is the speed over that of as many single worlds, which the first row
+measures with one actor of one world. CPU times are those of the processes, which depend little on
+what else the machine does. `predicted` is the model of docs/concepts/scaling.md.
 """
 
-import json
 import os
 import time
 from pathlib import Path
@@ -22,25 +22,24 @@ import gymnasium
 import numpy as np
 import tyro
 from gymnasium import spaces
-from safetensors.torch import load
 
 import pureward
 from pureward.agents import AGENTS
 from pureward.data.replay.replay import ReplayConfig
 from pureward.distributed.actors import Actors
-from pureward.distributed.actors.worker import Actor, Spec, pack_policy
+from pureward.distributed.actors.hosts import Processes
+from pureward.distributed.threads import ThreadVectorEnv
 from pureward.files import write_json
-from pureward.runs.config_file import to_json
 from pureward.runs.machine import made_with
 
-SLEEP = 0.005
+_SLEEP = "PUREWARD_BENCHMARK_SLEEP"  # actors are other processes
 
 
 class Sleeper(gymnasium.Env):
-    """Sleeps at each step, like a robot; episodes of 50 steps, frames of noise."""
+    """Sleeps at each step, like a robot; episodes of 50 steps, grey frames."""
 
     def __init__(self, render_mode: str | None = None) -> None:
-        self.render_mode = render_mode
+        self.render_mode, self.seconds = render_mode, float(os.environ[_SLEEP])
         self.observation_space = spaces.Box(-1.0, 1.0, (24,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (6,), np.float32)
 
@@ -52,7 +51,7 @@ class Sleeper(gymnasium.Env):
 
     def step(self, action: Any) -> Any:
         """Sleep."""
-        time.sleep(SLEEP)
+        time.sleep(self.seconds)
         self.at += 1
         return self._seen(), 0.0, False, self.at >= 50, {}
 
@@ -64,13 +63,20 @@ class Sleeper(gymnasium.Env):
         return np.full(24, self.at / 50, np.float32)
 
 
-def measure(actors: int, seconds: float, *, frames: bool, executor: str, address: str) -> dict:
+def sleepers(num_envs: int, render_mode: str | None = None) -> ThreadVectorEnv:
+    """Return environments that sleep at the same time."""
+    return ThreadVectorEnv([lambda: Sleeper(render_mode)] * num_envs)
+
+
+def measure(
+    actors: int, worlds_each: int, seconds: float, *, frames: bool, executor: str, address: str
+) -> dict:
     """Return the figures of a number of actors."""
     config = pureward.RunConfig(
-        task="actors:Sleeper",
+        task="actors:Sleeper" if worlds_each == 1 else "actors:sleepers",
         method="gail" if frames else "truth",
         demonstrations="unused" if frames else "",
-        worlds=actors,
+        worlds=actors * worlds_each,
         actors=actors,
         executor=executor,
         address=address,
@@ -94,38 +100,45 @@ def measure(actors: int, seconds: float, *, frames: bool, executor: str, address
         for _ in range(100):  # past the start, when all episodes end at once
             take()
         source.read()
-        received, began, busy = source.counts["received"], time.monotonic(), time.process_time()
+        received, began = source.counts["received"], time.monotonic()
+        learner, others = time.process_time(), actors_cpu(source)
         while time.monotonic() - began < seconds:
             take()
         passed = time.monotonic() - began
-        speed = (source.counts["received"] - received) / passed
+        steps = source.counts["received"] - received
+        learner, others = time.process_time() - learner, actors_cpu(source) - others
         values = source.read()
     return {
         "actors": actors,
-        "steps_per_second": speed,
-        "learner_busy": (time.process_time() - busy) / passed,
+        "worlds": actors * worlds_each,
+        "steps_per_second": steps / passed,
+        "actor_cpu": others / steps,
+        "learner_cpu": learner / steps,
+        "bytes_per_step": values.pop("actors/bytes_per_second") * passed / steps,
         **{name.removeprefix("actors/"): value for name, value in values.items()},
     }
 
 
-def cost(steps: int = 2_000) -> float:
-    """Return the processor time of an actor for a step without sleep, in milliseconds."""
-    global SLEEP
-    before, SLEEP = SLEEP, 0.0
-    config = pureward.RunConfig(task="__main__:Sleeper", worlds=1, actors=1, device="cpu")
-    spec = Spec(version=pureward.__version__, config=json.dumps(to_json(config)), worlds=1, seed=0)
-    actor, policy = Actor(spec), AGENTS["d4pg"].policy(config.agent, 24, 6)
-    weights = pack_policy(policy.state_dict(), 0)
-    actor.advance(weights, False)
-    made, began = 0, time.process_time()
-    while made < steps:
-        made += len(load(actor.advance(weights, False))["reward"])
-    SLEEP = before
-    return 1e3 * (time.process_time() - began) / made
+def actors_cpu(source: Actors) -> float:
+    """Return the CPU seconds of all actors so far; NaN on Ray, which has their processes."""
+    host = source._host
+    if not isinstance(host, Processes):
+        return float("nan")
+    pids = [process.pid or 0 for process, _ in host._actors.values()]
+    return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)  # Linux: CPU clock of a process
+
+
+def predict(row: dict, sleep: float, cores: int) -> float:
+    """Return the steps per second of a row by the model, from its CPU times."""
+    each = row["worlds"] / row["actors"]
+    waits = row["worlds"] / (sleep + each * row["actor_cpu"])
+    return min(waits, cores / (row["actor_cpu"] + row["learner_cpu"]), 1 / row["learner_cpu"])
 
 
 def main(
     actors: Annotated[tuple[int, ...], tyro.conf.arg(help="numbers of actors")] = (1, 2, 4, 8),
+    worlds_each: Annotated[int, tyro.conf.arg(help="worlds of an actor")] = 1,
+    sleep_ms: Annotated[float, tyro.conf.arg(help="of a step")] = 5.0,
     seconds: float = 10.0,
     frames: bool = False,
     executor: str = "local",
@@ -133,22 +146,28 @@ def main(
     out: Path | None = None,
 ) -> None:
     """Measure each number of actors, print a table, and write it as JSON."""
+    os.environ[_SLEEP] = str(sleep_ms / 1e3)
+    cores = len(os.sched_getaffinity(0))
     rows: list[dict] = []
-    line = "{:>6} {:>10} {:>10} {:>8} {:>10} {:>10}"
-    print(line.format("actors", "steps/s", "of linear", "waited", "staleness", "MB/s"))
-    for number in actors:
-        row = measure(number, seconds, frames=frames, executor=executor, address=address)
-        each = (rows or [row])[0]
-        share = row["steps_per_second"] / number * each["actors"] / each["steps_per_second"]
-        rows.append(row | {"of_linear": share})
-        cells = (number, f"{row['steps_per_second']:.0f}", f"{share:.2f}", f"{row['waited']:.2f}")
-        stale = f"{row.get('staleness', 0.0):.0f}"
-        print(line.format(*cells, stale, f"{row['bytes_per_second'] / 1e6:.2f}"), flush=True)
-    print(f"an actor needs {cost():.2f} ms of a core for a step, beside a sleeping environment")
+    line = "{:>6} {:>6} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10} {:>9} {:>7}"
+    head = ("steps/s", "of linear", "predicted", "actor µs", "learner µs", "bytes/step")
+    print(line.format("actors", "worlds", *head, "staleness", "waited"))
+    # The first row is one world alone, which the others are compared with.
+    for number, each in [(1, 1), *((n, worlds_each) for n in actors if (n, worlds_each) != (1, 1))]:
+        row = measure(number, each, seconds, frames=frames, executor=executor, address=address)
+        alone = (rows or [row])[0]["steps_per_second"]
+        row["of_linear"] = row["steps_per_second"] / row["worlds"] / alone
+        row["predicted"] = predict(row, sleep_ms / 1e3, cores)
+        rows.append(row)
+        cells = (row["steps_per_second"], row["of_linear"], row["predicted"])
+        times = (1e6 * row["actor_cpu"], 1e6 * row["learner_cpu"], row["bytes_per_step"])
+        numbers = [f"{value:.{2 * (n == 1)}f}" for n, value in enumerate((*cells, *times))]
+        rest = f"{row.get('staleness', 0.0):.0f}", f"{row['waited']:.2f}"
+        print(line.format(number, row["worlds"], *numbers, *rest), flush=True)
     if out is not None:
-        facts = {"sleep": SLEEP, "frames": frames, "executor": executor, "load": os.getloadavg()}
+        facts = {"sleep": sleep_ms / 1e3, "frames": frames, "executor": executor, "cores": cores}
         made = made_with(pureward.make("reach", 1, "cpu").device)
-        write_json(out, {"made with": made, **facts, "rows": rows})
+        write_json(out, {"made with": made, **facts, "load": os.getloadavg(), "rows": rows})
 
 
 if __name__ == "__main__":

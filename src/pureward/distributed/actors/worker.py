@@ -132,10 +132,13 @@ class _Worlds:
                 action = 2.0 * torch.special.ndtr(self.exploration.noise) - 1.0
             else:
                 action = (self.policy(self.obs.state) + noise).clamp_(-1.0, 1.0)
+            seen = _tensors(self.obs)
             step = self.env.step(action)
-            rows.append(_tensors(self.obs) | _outcome(action, step))
+            rows.append(seen | _outcome(action, step))
             ended = step.terminated | step.truncated
-            finals.append({name: each[ended] for name, each in _tensors(step.final_obs).items()})
+            if not finals or ended.any():
+                last = _tensors(step.final_obs)
+                finals.append({name: each[ended] for name, each in last.items()})
             self.obs = step.obs
         packed: dict[str, Any] = {name: torch.stack([r[name] for r in rows]) for name in rows[0]}
         packed |= {f"final_{name}": torch.cat([f[name] for f in finals]) for name in finals[0]}
