@@ -20,8 +20,10 @@ from pureward.data.sketches import (
     save_sketch,
     sidecar,
 )
+from pureward.diagnostics.history import read_history
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
+from synthetic import course, write_card, write_run
 
 _ = None
 
@@ -83,6 +85,13 @@ def test_only_marked_sketches_are_known_failures(data):
     episodes = pureward.read_episodes(f"{data}.sketches")
     assert [e.split for e in known_failures(episodes, f"{data}.sketches")] == ["failure"]
     assert len(known_failures(pureward.read_episodes(data), data)) == 3  # no split: all
+
+
+def test_a_run_on_sketches_is_compared_with_the_returns_of_the_dataset(tmp_path):
+    data = write_card(tmp_path / "rated", train=90.0, failure=10.0)
+    for number, folder in enumerate((f"{data}.sketches", f"{data}.sketches/anna")):
+        run = write_run(tmp_path / f"{number}", "nn-purl", course(80.0), data=folder)
+        assert (read_history(run).expert, read_history(run).failure) == (90.0, 10.0)
 
 
 def test_people_who_disagree_make_no_failure(data):

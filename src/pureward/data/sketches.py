@@ -70,6 +70,14 @@ def sidecar(dataset: Path) -> Path:
     return whole.with_name(whole.name + SUFFIX)
 
 
+def sketched_dataset(path: Path) -> Path | None:
+    """Return the dataset of a folder of sketches, or of one person's in it; None for others."""
+    for folder in (path, path.parent):
+        if folder.name.endswith(SUFFIX) and folder.name != SUFFIX:
+            return folder.with_name(folder.name.removesuffix(SUFFIX))
+    return None
+
+
 def empty_sketch(steps: int) -> Sketch:
     """Return a sketch in which nothing is drawn."""
     return Sketch(rewards=(None,) * steps, success=(None,) * steps)

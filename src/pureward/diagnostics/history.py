@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pureward.data.sketches import sketched_dataset
 from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError
 from pureward.files import read_object
@@ -184,7 +185,7 @@ def _references(config: dict[str, Any]) -> dict[str, Any]:
         folder = config.get(setting)
         if not folder or not isinstance(folder, str):
             continue
-        data = Path(folder)
+        data = sketched_dataset(Path(folder)) or Path(folder)
         if _splits(data):
             failure = card_number(data, "failure", "return_mean")
             known = {"expert_label": label, "expert": card_number(data, "train", best)}

@@ -11,12 +11,12 @@ from pureward.data.dataset import read_episodes
 from pureward.data.episodes import Episode
 from pureward.data.lazy import LazyEpisodes
 from pureward.data.sketches import (
-    SUFFIX,
     Sketch,
     annotators,
     load_sketch,
     save_sketch,
     sidecar,
+    sketched_dataset,
     sketched_episodes,
 )
 from pureward.errors import InputError
@@ -60,7 +60,7 @@ class Source:
         """
         if not path.exists():
             raise InputError(f"{path} is no file or folder; check the path")
-        if path.name.endswith(SUFFIX) or path.parent.name.endswith(SUFFIX):
+        if sketched_dataset(path) is not None:
             raise InputError(
                 f"{path} holds sketches; name the dataset beside it, and they are shown with it"
             )

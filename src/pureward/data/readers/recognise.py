@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pureward.data.episodes import SPLITS
-from pureward.data.sketches import SUFFIX
+from pureward.data.sketches import sketched_dataset
 from pureward.errors import InputError
 
 #: Suffix → FFmpeg's demuxer. It is named so that no file can choose one that opens other files,
@@ -48,8 +48,7 @@ def is_lerobot(path: Path) -> bool:
 
 def is_sketches(path: Path) -> bool:
     """Whether it is a folder of sketches, or that of one person in it."""
-    named = (path.name.endswith(SUFFIX), path.parent.name.endswith(SUFFIX))
-    return any(named) and path.is_dir()
+    return sketched_dataset(path) is not None and path.is_dir()
 
 
 def is_hdf5(path: Path) -> bool:

@@ -10,15 +10,22 @@ import torch
 from pureward.data.dataset import Dataset, Options, find_reader
 from pureward.data.episodes import FAILURE, Episode
 from pureward.data.lazy import LazyEpisodes
-from pureward.data.sketches import SUFFIX, Sketch, annotators, load_sketch, sketched_episodes
+from pureward.data.sketches import (
+    SUFFIX,
+    Sketch,
+    annotators,
+    load_sketch,
+    sketched_dataset,
+    sketched_episodes,
+)
 from pureward.errors import InputError
 
 
 def read(path: Path, options: Options) -> Dataset:
     """Open DATASET.sketches, or the folder of one person in it; an episode has the mean sketch."""
     whole = path.name.endswith(SUFFIX)
-    folder = path if whole else path.parent
-    base = folder.with_name(folder.name.removesuffix(SUFFIX))
+    folder, base = path if whole else path.parent, sketched_dataset(path)
+    assert base is not None, "find_reader looks at the name"
     if not base.exists():
         raise InputError(f"{folder} holds sketches of {base}, which does not exist; bring it back")
     found: dict[int, list[Sketch]] = {}
