@@ -33,8 +33,7 @@ docs: $(READY_TEST)
 
 bench: $(READY_TEST)
 	$(INSTALL) -e '.[bench]'
-	$(BIN)/python benchmarks/stepping.py
-	$(BIN)/python benchmarks/rendering.py
+	$(BIN)/python benchmarks/simulation_cpu.py
 	$(BIN)/python benchmarks/augment.py
 	$(BIN)/python benchmarks/d4pg.py
 	$(BIN)/python benchmarks/replay.py
