@@ -86,9 +86,9 @@ def test_the_code_on_a_page_runs_from_top_to_bottom(
 
 def commands(page: Path) -> list[list[str]]:
     """Every call of `pureward` in shell blocks and in the text, as words."""
-    text = page.read_text()
-    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
-    lines += [" ".join(code.split()) for code in re.findall(r"`([^`]*pureward [^`]*)`", text)]
+    shell = "".join(blocks(page, "sh")).replace("\\\n", " ")
+    named = re.findall(r"`([^`]*pureward [^`]*)`", prose(page))
+    lines = [*shell.splitlines(), *(" ".join(code.split()) for code in named)]
     lines = [line.split("#")[0] for line in lines]
     calls = [line.split("pureward ", 1)[1] for line in lines if "pureward " in line]
     return [call.split() for call in calls if not call.startswith("-")]
