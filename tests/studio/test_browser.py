@@ -20,6 +20,7 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 import uvicorn  # noqa: E402
 
 import pureward  # noqa: E402
+from pureward.data.sketches import sidecar  # noqa: E402
 from pureward.runs.collect import collect  # noqa: E402
 from pureward.studio.app import make_app  # noqa: E402
 from pureward.studio.evidence import Runs  # noqa: E402
@@ -361,6 +362,8 @@ def shown_data(request, tmp_path):
     if given:
         source = tmp_path / "rated"
         shutil.copytree(given[-1], source)  # sketches go beside it
+        if sidecar(Path(given[-1])).exists():
+            shutil.copytree(sidecar(Path(given[-1])), sidecar(source))
         return [Path(run) for run in given[:-1]], source
     request.getfixturevalue("short_episodes")
     run, source = tmp_path / "run", tmp_path / "rated"
@@ -381,9 +384,17 @@ def test_pictures_of_both_views(browser, shown_data, tmp_path):
     context.set_default_timeout(120_000)
     with serving(source, runs=runs) as address:
         page = opened(context, address)
-        drag(page, (0, 0.05), (12, 0.2), (24, 0.75), (32, 0.9), (40, 0.9))
+        truth = [episode.rewards.tolist() for episode in pureward.read_episodes(source)]
+        rises = [rewards[-1] - rewards[0] for rewards in truth[:20]]
+        chosen = truth[rises.index(max(rises))]
+        page.locator(".row").nth(rises.index(max(rises))).click()
+        page.locator(".row[aria-selected=true]", has_text=f"{rises.index(max(rises))}").wait_for()
+        shown(page, 0)
+        points = np.linspace(0, len(chosen) - 1, 17)[1:-1].astype(int).tolist()
+        drag(page, *((STEPS * (step + 1) / len(chosen), chosen[step]) for step in points))
         status(page, "Saved")
         page.keyboard.press("s")
+        status(page, "Saved")
         page.screenshot(path=out / "studio-sketch.png")
         page.locator("#view-evidence").click()
         if len(runs) > 1:
@@ -391,7 +402,13 @@ def test_pictures_of_both_views(browser, shown_data, tmp_path):
         page.locator("#search").click()
         page.locator("#scored-frame[data-frame]").wait_for()
         page.wait_for_timeout(2000)
-        page.screenshot(path=out / "studio-evidence.png", full_page=True)
+        for _ in range(16):
+            page.keyboard.press("ArrowRight")
+        page.mouse.move(0, 0)
+        tall = page.locator("#evidence section").evaluate("section => section.scrollHeight")
+        page.set_viewport_size({"width": 1280, "height": 45 + tall})  # the section scrolls
+        page.wait_for_timeout(1000)
+        page.screenshot(path=out / "studio-evidence.png")
     context.close()
     for name in ("sketch", "evidence"):
         with Image.open(out / f"studio-{name}.png") as picture:

@@ -82,32 +82,47 @@ export function panel({ draw, width, color }, series, { top, bottom, ends, range
 }
 
 // Labels in their colours, wrapped; returns the height that they take.
-export function legend({ draw, width, color }, labels, top) {
-  let [x, y] = [LEFT, top];
-  for (const [index, { label, ink }] of labels.entries()) {
+export function legend({ draw, width, color }, labels, top, left = 0) {
+  let [x, y] = [left, top];
+  for (const [index, { label, ink, dash }] of labels.entries()) {
     const size = draw.measureText(label).width + 26;
-    if (x + size > width && x > LEFT) [x, y] = [LEFT, y + 14];
-    draw.fillStyle = color(ink ?? colorOf(index));
-    draw.fillRect(x, y - 1.5, 12, 3);
+    if (x + size > width && x > left) [x, y] = [left, y + 14];
+    draw.strokeStyle = color(ink ?? colorOf(index));
+    draw.lineWidth = 2.5;
+    draw.setLineDash(dash ?? []);
+    draw.beginPath();
+    draw.moveTo(x, y);
+    draw.lineTo(x + 14, y);
+    draw.stroke();
+    draw.setLineDash([]);
     draw.fillStyle = color("ink");
-    draw.fillText(label, x + 16, y);
-    x += size;
+    draw.fillText(label, x + 18, y);
+    x += size + 2;
   }
   return y - top + 14;
 }
 
-export function chart(canvas, { title, series }) {
-  const tool = pen(canvas);
-  if (!tool.width) return;
+// Charts of a grid. Axes of one row begin at one height, below its longest legend.
+export function grid(canvases) {
+  const tools = canvases.filter((canvas) => canvas.clientWidth).map((canvas) => {
+    const tool = pen(canvas);
+    return { ...tool, canvas, row: canvas.offsetTop, used: legend(tool, canvas.chart.series, 24) };
+  });
+  for (const tool of tools) {
+    const beside = tools.filter(({ row }) => row === tool.row);
+    chart(tool, tool.canvas.chart, 24 + Math.max(...beside.map(({ used }) => used)));
+  }
+}
+
+function chart(tool, { title, series }, top) {
   tool.draw.fillStyle = tool.color("ink");
   tool.draw.font = "600 12px system-ui, sans-serif";
-  tool.draw.fillText(title, LEFT, 8);
+  tool.draw.fillText(title, 0, 8);
   tool.draw.font = "11px system-ui, sans-serif";
-  const used = legend(tool, series, 24);
   const shares = /^(P\(|Class|Mean D)/.test(title);
   const bottom = tool.height - 20;
   const { X, first, last } = panel(tool, series, {
-    top: 24 + used,
+    top,
     bottom,
     ends: shares ? [0, 1] : null,
     range: [0, Math.max(...series.map(({ x }) => x.at(-1)))],

@@ -143,7 +143,7 @@ export class Curve {
     }
     draw.fillStyle = this.color(outcome ? (outcome === "success" ? "good" : "bad") : "faint");
     const hint = this.size.width > 500 ? "drag here to select a span for s or f" : "spans";
-    draw.fillText(outcome ? `episode: ${outcome}` : hint, LEFT, top + 16);
+    draw.fillText(outcome ? `episode: ${outcome}` : hint, LEFT + 6, top + 16);
     if (this.view.span) {
       const [first, last] = this.view.span;
       draw.fillStyle = this.color("shade");
@@ -181,14 +181,21 @@ export class Curve {
     draw.strokeStyle = draw.fillStyle = this.color("ink");
     draw.lineWidth = 1;
     draw.beginPath();
-    draw.moveTo(x, 4);
+    draw.moveTo(x, TOP);
     draw.lineTo(x, this.size.height);
     draw.stroke();
-    draw.beginPath();
-    draw.moveTo(x - 6, 0);
-    draw.lineTo(x + 6, 0);
-    draw.lineTo(x, 9);
-    draw.fill();
+    const text = String(this.view.frame);
+    const half = draw.measureText(text).width / 2 + 5;
+    const middle = Math.min(this.size.width - half, Math.max(half, x));
+    draw.fillStyle = this.color("panel"); // over the numbers of the axis
+    draw.fillRect(middle - half - 6, 0, 2 * half + 12, TOP);
+    draw.fillStyle = this.color("ink");
+    draw.fillRect(middle - half, 2, 2 * half, TOP - 4);
+    draw.fillStyle = this.color("paper");
+    draw.textAlign = "center";
+    draw.fillText(text, middle, TOP / 2);
+    draw.textAlign = "start";
+    draw.fillStyle = this.color("ink");
     const value = filled(this.view.sketch.rewards)?.[this.view.frame - 1];
     if (value === undefined) return;
     draw.beginPath();

@@ -1,6 +1,6 @@
 // The view of runs: curves, verdicts, and episodes where reward and truth differ.
 import { getJson, postJson, putJson } from "./api.js";
-import { chart, legend, panel, pen } from "./chart.js";
+import { grid, legend, panel, pen } from "./chart.js";
 import { Frames } from "./frames.js";
 import { List, span } from "./list.js";
 
@@ -95,7 +95,7 @@ export class Evidence {
   }
 
   drawCharts() {
-    for (const canvas of document.querySelectorAll(".charts canvas")) chart(canvas, canvas.chart);
+    for (const charts of document.querySelectorAll(".charts")) grid([...charts.children]);
   }
 
   get path() {
@@ -153,6 +153,7 @@ export class Evidence {
     this.spans = suspicious(info.tracks);
     this.frame = this.spans.length ? this.spans[0][0] + 1 : 1;
     delete byId("scored-frame").dataset.frame;
+    this.list.show(this.rows.length, this.index);
     this.show();
     await this.compare();
   }
@@ -192,6 +193,7 @@ export class Evidence {
     try {
       const folders = await putJson(`${this.path}/${row.number}/mark`, { mark });
       row.mark = mark;
+      this.list.show(this.rows.length, this.index);
       this.showMarked(folders);
       this.tell("");
     } catch (error) {
@@ -253,7 +255,6 @@ export class Evidence {
     const { mark } = this.rows[this.index];
     for (const [id, own] of [["failure", "failure"], ["success", "success"]])
       byId(`mark-${id}`).setAttribute("aria-pressed", mark === own);
-    this.list.show(this.rows.length, this.index);
   }
 
   // Rewards above, D below, on one time axis.
@@ -275,20 +276,26 @@ export class Evidence {
     const { draw, width, height, color } = tool;
     const left = 44;
     const X = (frame) => left + ((width - left - 10) * (frame - 1)) / Math.max(1, this.info.steps - 1);
+    const top = 16 + legend(tool, all, 12, left);
+    const bottom = height - 22;
     draw.fillStyle = color("shade");
     for (const [start, stop] of this.spans)
-      draw.fillRect(X(start + 0.5), 24, X(stop + 0.5) - X(start + 0.5), height - 30);
-    legend(tool, all, 12);
+      draw.fillRect(X(start + 0.5), top, X(stop + 0.5) - X(start + 0.5), bottom - top);
     const range = [1, this.info.steps];
-    const split = trust.length ? height * 0.62 : height - 10;
-    this.axis = panel(tool, rewards, { top: 28, bottom: split, range });
-    if (trust.length) panel(tool, trust, { top: split + 16, bottom: height - 10, ends: [0, 1], range });
+    const split = trust.length ? top + (bottom - top) * 0.6 : bottom;
+    this.axis = panel(tool, rewards, { top, bottom: split, range });
+    if (trust.length) panel(tool, trust, { top: split + 20, bottom, ends: [0, 1], range });
     draw.strokeStyle = color("ink");
     draw.lineWidth = 1;
     draw.beginPath();
-    draw.moveTo(X(Math.max(1, this.frame)), 20);
-    draw.lineTo(X(Math.max(1, this.frame)), height);
+    draw.moveTo(X(Math.max(1, this.frame)), top);
+    draw.lineTo(X(Math.max(1, this.frame)), bottom);
     draw.stroke();
+    draw.fillStyle = color("faint");
+    draw.fillText("frame 1", left, height - 9);
+    draw.textAlign = "right";
+    draw.fillText(String(this.info.steps), width - 10, height - 9);
+    draw.textAlign = "start";
   }
 }
 

@@ -330,7 +330,9 @@ export class Sketching {
     byId("next").disabled = this.number === this.data.splits.length - 1;
     this.showAgreement(others);
     this.showSaving();
-    this.list.show(this.data.splits.length, this.number);
+    const rows = [this.source, this.number, this.person, store.revision > 0].join();
+    if (rows !== this.rows) this.list.show(this.data.splits.length, this.number);
+    this.rows = rows;
   }
 
   showAgreement(others) {
