@@ -33,11 +33,8 @@ PRESETS = {
             "guided": 0.25,  # without it not even the true reward is learned
             "replay.capacity": 300_000,
             "agent.polyak": 0.02,
-            "agent.value_low": -100.0,  # symmetric, so the critic starts at 0
-            "agent.atoms": 101,
             "reward.updates": 4,
             "reward.labels": "cached",
-            "reward.refreshed": 2048,
             "reward.network.view.crop": 1.0,
             # Table 3's 1e-4 had not fitted 20,000 frames after twenty passes
             # (results/jaco/notes.md).
@@ -47,7 +44,7 @@ PRESETS = {
             "reward.model.epochs": 30,
             "evaluate_every": 400_000,
         },
-        # results/ablation.md
+        # Values are symmetric, so the critic starts at 0. results/ablation.md
         "imitation": {
             "agent.value_low": -300.0,
             "agent.value_high": 300.0,
@@ -57,7 +54,17 @@ PRESETS = {
             "reward.memory": 100_000,
             "reward.even": True,
         },
-        "gated": {"reward.memory": 100_000},
+        "regression": {
+            "agent.value_low": -100.0,
+            "agent.atoms": 101,
+            "reward.refreshed": 2048,
+        },
+        "gated": {
+            "agent.value_low": -100.0,
+            "agent.atoms": 101,
+            "reward.refreshed": 2048,
+            "reward.memory": 100_000,
+        },
         "imitation pu": {"prior": "bbe:0.002:0.5"},  # at most Table 2's
         "gated pu": {"prior": "0.5"},
     },
