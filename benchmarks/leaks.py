@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leak check on 20 datasets without a leak, and with four leaks put into one side of each.
+"""The leak check on 20 datasets without a leak, and with five leaks put into one side of each.
 
     python benchmarks/leaks.py --out results/offline/leaks.json
 
 Datasets are pairs of sets of first frames: those of datasets/, of environments that are reset, of
 crops from two photographs (scikit-learn's) with camera noise and changing light, and of drawn
 squares. The first frames of a pair come from the same states, so that nothing but chance tells
-them apart. Leaks: JPEG of quality 90, AV1 as LeRobot writes it (CRF 30), colours times 1.02, and a
-black column of one pixel. The check must find them and be silent without.
+them apart. Leaks: JPEG of quality 90, AV1 as LeRobot writes it (CRF 30), colours times 1.02, a
+black column of one pixel, and a white mark of 3×6 pixels, as of a clock. The check must find them
+and be silent without; `named` counts the datasets where it names the right cue.
 """
 
 import io
@@ -157,12 +158,21 @@ def border(frames: Tensor) -> Tensor:
     return changed
 
 
-LEAKS: dict[str, Callable[[Tensor], Tensor]] = {
-    "none": lambda frames: frames,
-    "JPEG": jpeg,
-    "AV1": av1,
-    "colour ×1.02": colour,
-    "border of 1 px": border,
+def mark(frames: Tensor) -> Tensor:
+    """A white mark of 3×6 pixels."""
+    changed = frames.clone()
+    changed[..., 5:8, 20:26] = 255
+    return changed
+
+
+# Leak → its cue, and what makes it.
+LEAKS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "none": ("", lambda frames: frames),
+    "JPEG": ("texture", jpeg),
+    "AV1": ("texture", av1),
+    "colour ×1.02": ("colour", colour),
+    "border of 1 px": ("border", border),
+    "mark of 3×6 px": ("picture", mark),
 }
 
 
@@ -171,7 +181,7 @@ def main(args: Args) -> None:
     rows = []
     for name, first, second in (*stored(), *simulated(), *photographs(), *squares()):
         row: dict[str, Any] = {"dataset": name, "frames": [len(first), len(second)]}
-        for leak, change in LEAKS.items():
+        for leak, (_, change) in LEAKS.items():
             found = find_leak(change(first), second)
             best = found.cues[0]
             row[leak] = {"found": found.found, "cue": best.name, "auc": round(best.auc, 3)}
@@ -180,9 +190,13 @@ def main(args: Args) -> None:
         shown = (f"{row[k]['cue']} {row[k]['auc']:.2f}" if row[k]["found"] else "–" for k in LEAKS)
         print(f"{name:42}" + "".join(f"{text:16}" for text in shown), flush=True)
     counts = {leak: sum(row[leak]["found"] for row in rows) for leak in LEAKS}
-    told = ", ".join(f"{leak} {count}" for leak, count in counts.items())
-    print(f"found on {len(rows)} datasets: {told}")
-    write_json(args.out, {"datasets": len(rows), "found": counts, "rows": rows})
+    named = {
+        leak: sum(row[leak]["found"] and row[leak]["cue"] == cue for row in rows)
+        for leak, (cue, _) in LEAKS.items()
+        if cue
+    }
+    print(f"of {len(rows)} datasets: found {counts}, cue named {named}")
+    write_json(args.out, {"datasets": len(rows), "found": counts, "named": named, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ LEAKS = {
     "texture": jpeg,
     "colour": lambda frames: (1.02 * frames.float()).round().to(torch.uint8),
     "border": border,
+    "picture": clock,
 }
 
 
@@ -69,12 +70,6 @@ def test_a_leak_is_found_by_its_cue_with_a_remedy(cue):
     assert report.cues[0].name == cue
     assert report.cues[0].auc > 0.95
     assert str(report).startswith(f"leak: frames can be told apart by their {cue}")
-
-
-def test_a_clock_in_the_picture_is_found_in_the_picture():
-    report = find_leak(clock(scenes(1)), scenes(2))
-    assert report.found
-    assert any(cue.name == "picture" and cue.leaks for cue in report.cues)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -154,7 +149,8 @@ def test_few_episodes_are_told_and_nothing_is_compared():
     assert "at least 10 episodes on either side, got 20 of" in found.problems[-1]
 
 
-def test_an_environment_is_the_other_side():
+def test_an_environment_is_the_other_side(monkeypatch):
+    monkeypatch.setattr("pureward.offline.check._RESETS", 2)
     env = pureward.make("reach", 6, "cpu", seed=3, cameras=True)
     with env:
         shots = torch.cat([env.reset().frames for _ in range(3)])

@@ -26,7 +26,8 @@ _PERMUTATIONS = 2000
 #: A leak is reported if fewer than this share of permutations separates the frames as well.
 SIGNIFICANT = 0.002
 _RIDGE = 0.1
-_SHIFT = 0.01  # of most pixels, as a share of the mean, from which on colour is named first
+_SHIFT, _LEAST_SHIFT = 0.01, 1.25  # of most pixels: share of the mean, and grey levels
+_CLEAR, _UNLIKE, _SMALL = 10.0, 4.0, 0.05  # standard errors, and share of the pixels
 _EDGE = 2  # pixels of the border, which the other cues leave out
 _LEAST_SPREAD = 0.25  # grey levels; below it a difference is rounding
 _FULL_SCALE = 50.0  # of a share, in grey levels
@@ -36,8 +37,8 @@ _BLOCK = 8  # side of the blocks of JPEG and most video codecs
 REMEDIES = {
     "border": "the outermost pixels differ: crop both sides alike, before they are resized",
     "colour": "colours differ: use the same camera settings and conversion of colours for both",
-    "texture": "compression, scaling or noise differ: store both with the same lossless codec, and "
-    "resize both from the same size by the same filter",
+    "texture": "compression, scaling, noise or a conversion of colours differ: store both with the "
+    "same lossless codec, and resize both from the same size by the same filter",
     "picture": "something in the picture differs, or the first states do: crop or cover it, or "
     "start both from the same states",
 }
@@ -87,7 +88,7 @@ class LeakReport:
         also = f"; also by {', '.join(others)}" if others else ""
         return (
             f"leak: frames can be told apart by their {best.name} before anybody acts ({chance}"
-            f"{also}); {REMEDIES[best.name]}"
+            f"{also}); likely {REMEDIES[best.name]}"
         )
 
 
@@ -135,16 +136,28 @@ def find_leak(first: Tensor, second: Tensor, *, seed: int = 0) -> LeakReport:
         )
         for name, (scores, aucs) in found.items()
     ]
-    # A shift of colours moves every pixel, so that other cues see it too.
-    means = [_inner(part.float()).mean(0).flatten(1) for part in pair]
-    shift = (means[0] - means[1]).median(1).values.abs()
-    shifted = bool((shift > _SHIFT * means[1].mean(1)).any())
+    likely = _likely_cue(*(_inner(part.float()) for part in pair))
 
     def clarity(cue: Cue) -> tuple[bool, bool, float]:
-        return cue.leaks, shifted and cue.name == "colour", cue.margin if cue.leaks else cue.auc
+        return cue.leaks, cue.name == likely, cue.margin if cue.leaks else cue.auc
 
     cues.sort(key=clarity, reverse=True)
     return LeakReport(cues=tuple(cues), frames=(pair[0], pair[1]))
+
+
+def _likely_cue(first: Tensor, second: Tensor) -> str:
+    """The cue to name first, since other cues see it too; "" for the one of the largest margin.
+
+    Colours that shift move most pixels. A clock or a logo changes few pixels, by much.
+    """
+    change = first.mean(0) - second.mean(0)
+    shift = change.flatten(1).median(1).values.abs()
+    if ((shift > _SHIFT * second.mean((0, 2, 3))) & (shift > _LEAST_SHIFT)).any():
+        return "colour"
+    error = first.var(0) / len(first) + second.var(0) / len(second) + _LEAST_SPREAD**2
+    size = (change.abs() / error.sqrt()).amax(0)
+    local = size.max() > _CLEAR and (size > _UNLIKE).float().mean() < _SMALL
+    return "picture" if local else ""
 
 
 def _held_out_scores(features: Tensor, labels: Tensor, folds: Tensor) -> Tensor:
