@@ -1,6 +1,7 @@
 """A reward from demonstrations and logs: learned, saved, continued after a stop, refused."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -74,8 +75,15 @@ def test_the_folder_holds_reward_metrics_plot_and_verdict(fitted):
     assert "on the logs" in fitted.verdict.sentence
 
 
-def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_picture):
-    whole = fit(tmp_path / "whole").reward()
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, _short):
+    """A fit of 20 updates, without its picture."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pureward.offline.picture.draw_fit", lambda *_: None)
+        return fit(tmp_path_factory.mktemp("whole"))
+
+
+def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_picture, whole):
     probe = module.Fitter.probe
 
     def stopped(self):
@@ -96,14 +104,14 @@ def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_p
     monkeypatch.setattr(module._Fit, "_keep", keep)
     second = fit(tmp_path / "part")
     assert (second.state, second.updates) == ("finished", 20)
-    ours, theirs = (r.discriminator.state_dict() for r in (second.reward(), whole))
+    ours, theirs = (r.discriminator.state_dict() for r in (second.reward(), whole.reward()))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     steps = [row["step"] for row in read_metrics(tmp_path / "part/metrics.jsonl", "probe")]
     assert steps == [10, 20]
 
 
-def test_a_finished_fit_is_not_repeated_and_goes_on_with_more_updates(tmp_path, no_picture):
-    fit(tmp_path)
+def test_a_finished_fit_is_not_repeated_and_goes_on_with_more_updates(tmp_path, no_picture, whole):
+    shutil.copytree(whole.path, tmp_path, dirs_exist_ok=True)
     before = (tmp_path / "metrics.jsonl").read_bytes()
     assert fit(tmp_path).verdict is not None
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
@@ -114,11 +122,11 @@ def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):
     rated = [
         episode(n, solved=n % 2 == 0, split="held-out" if n < 5 else "train") for n in range(20)
     ]
-    done = fit(tmp_path / "a", demonstrations=None, annotations=rated)
+    done = fit(tmp_path / "a", demonstrations=None, annotations=rated, updates=5)
     assert done.reward().spec.reward == "gated"
     assert done.verdict.numbers["model/explained"] > 0.5
     # With demonstrations as well, D learns from them and r_φ from the annotations.
-    both = fit(tmp_path / "b", annotations=rated)
+    both = fit(tmp_path / "b", annotations=rated, updates=5)
     frames, truth, _ = annotated(rated)
     predicted = both.reward().predicted(frames)
     assert predicted[truth > 0].mean() > predicted[truth == 0].mean() + 0.3
