@@ -42,7 +42,7 @@ def connect(address: str = "") -> Any:
         raise InputError(
             f"no Ray cluster can be used at the address {address or 'local'!r} "
             f"({in_brief(error)}); start one with `ray start --head`, with the same versions of "
-            "Ray and Python on all machines"
+            "Ray and Python and the same ~/.ray/auth_token on all machines"
         ) from error
     finally:
         # Ray's own would end a run without a checkpoint.
