@@ -86,6 +86,32 @@ def test_steps_are_those_of_worlds_in_turn():
         assert ended > WORLDS, "worlds were reset one by one"
 
 
+class Counts(PointEnv):
+    """Its state is the number of its steps."""
+
+    fails = False
+
+    def step(self, action):
+        super().step(action)
+        if self.fails and self.steps == 1:
+            raise ValueError("once")
+        return np.float32([self.steps]), 0.0, False, False, {}
+
+
+class FailsOnce(Counts):
+    fails = True
+
+
+def test_results_that_nobody_waited_for_are_not_those_of_the_next_call():
+    envs = ThreadVectorEnv([FailsOnce] + [Counts] * (WORLDS - 1))
+    envs.reset(seed=0)
+    action = np.zeros((WORLDS, 1), np.float32)
+    with pytest.raises(ValueError, match="once"):
+        envs.step(action)
+    assert envs.step(action)[0].tolist() == [[2.0]] * WORLDS
+    envs.close()
+
+
 def test_an_error_in_a_world_is_one_sentence():
     with (
         pureward.make(in_threads(Broken), WORLDS, device="cpu") as env,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds in threads, for environments that wait: for a robot, a server or a simulator in C."""
+"""Worlds in threads, for environments that wait: for a robot, a device or a server."""
 
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import gymnasium
@@ -15,13 +16,20 @@ class _InThread(gymnasium.Wrapper):
     """An environment whose calls are all made by one thread."""
 
     def __init__(self, maker: Callable[[], gymnasium.Env]) -> None:
-        self._thread = ThreadPoolExecutor(1)
-        self._begun: Future | None = None
-        super().__init__(self._thread.submit(maker).result())
+        # An executor's futures would take three times the CPU time of these queues.
+        self._calls: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._results: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+        self._calls.put(maker)
+        self._begun = True
+        super().__init__(self._end())
 
     def begin(self, name: str, *values: Any, **named: Any) -> None:
         """Begin a call; the method of that name waits for it and returns its result."""
-        self._begun = self._thread.submit(getattr(self.env, name), *values, **named)
+        if self._begun:  # nobody waited for the last one, since another world failed
+            self._results.get()
+        self._calls.put(partial(getattr(self.env, name), *values, **named))
+        self._begun = True
 
     def step(self, action: Any) -> Any:
         return self._end()
@@ -33,12 +41,24 @@ class _InThread(gymnasium.Wrapper):
         return self._end()
 
     def close(self) -> None:
-        self._thread.submit(self.env.close).result()
-        self._thread.shutdown()
+        self.begin("close")
+        self._end()
+        self._calls.put(None)
 
     def _end(self) -> Any:
-        assert self._begun is not None, "ThreadVectorEnv begins all calls"
-        return self._begun.result()
+        assert self._begun, "ThreadVectorEnv begins all calls"
+        result, error = self._results.get()
+        self._begun = False
+        if error is not None:
+            raise error
+        return result
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                self._results.put((call(), None))
+            except Exception as error:  # of the user's environment, raised where it is awaited
+                self._results.put((None, error))
 
 
 class ThreadVectorEnv(SyncVectorEnv):
