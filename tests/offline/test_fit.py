@@ -12,10 +12,12 @@ from pictures import demonstrations, episode, logs
 import pureward
 from pureward.cli import main
 from pureward.data.episodes import annotated
+from pureward.data.frames import FrameBank
 from pureward.offline import fit as module
-from pureward.offline.fitter import FIT
+from pureward.offline.fitter import FIT, Fitter, LoggedFrames, held_out_logs
 from pureward.offline.sources import load
 from pureward.offline.verdict import fit_verdict
+from pureward.online.supervision import Supervision
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.priors.estimators import auc
 from pureward.rewards.view import View
@@ -116,6 +118,31 @@ def test_a_finished_fit_is_not_repeated_and_goes_on_with_more_updates(tmp_path, 
     assert fit(tmp_path).verdict is not None
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
     assert fit(tmp_path, updates=25).updates == 25
+
+
+def test_eta_is_estimated_on_logs_that_d_does_not_train_on(monkeypatch):
+    seen: set[int] = set()
+    honest = LoggedFrames.arrival_frames
+
+    def noted(self, steps):
+        seen.update(self.episodes(steps).tolist())
+        return honest(self, steps)
+
+    monkeypatch.setattr(LoggedFrames, "arrival_frames", noted)
+    data, bank = Supervision.of(demonstrations()), FrameBank(logs())
+    fitter = Fitter(data, bank, method="nn-pugail", config=TINY)
+    seen.clear()
+    fitter.learn(20)
+    trained = set(seen)
+    seen.clear()
+    fitter.learner.update_prior(0.5)
+    assert len(trained) == 15
+    assert seen == set(range(20)) - trained
+
+
+@pytest.mark.parametrize(("count", "held_out"), [(9, 0), (10, 5), (20, 5), (25, 5), (100, 20)])
+def test_a_fifth_of_the_logs_but_at_least_5_are_held_out(count, held_out):
+    assert held_out_logs(torch.arange(count)).sum() == held_out
 
 
 def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):

@@ -15,6 +15,7 @@ from pureward.online.online_reward import DEFAULT_PRIOR, SMALL
 from pureward.online.supervision import Supervision, subset
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.regression import FitReport, Pass
 from pureward.runs.checkpoint import flattened, under
 
@@ -35,17 +36,25 @@ _PROBE_FRAMES = 1024
 class LoggedFrames:
     """Frames of logs as the unlabeled data of a discriminator."""
 
-    def __init__(self, bank: FrameBank) -> None:
+    def __init__(self, bank: FrameBank, chosen: Tensor) -> None:
+        """Use the frames of some episodes.
+
+        Args:
+            bank: frames of all logs.
+            chosen: whether to use each row, bool (rows,).
+        """
         self.bank, self.device = bank, bank.device
-        self._begun = len(bank.episodes.unique())
+        self._rows = chosen.nonzero()[:, 0]
+        self._begun = len(bank.episodes[self._rows].unique())
 
     def __len__(self) -> int:
         """Number of frames."""
-        return len(self.bank)
+        return len(self._rows)
 
     def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
         """Sample rows uniformly with replacement, int64 (batch,)."""
-        return torch.randint(len(self), (batch,), generator=generator, device=self.device)
+        at = torch.randint(len(self), (batch,), generator=generator, device=self.device)
+        return self._rows[at]
 
     def arrival_frames(self, steps: Tensor) -> Tensor:
         """Return the frames of rows, uint8 (batch, channels, height, width)."""
@@ -58,6 +67,21 @@ class LoggedFrames:
     def episodes_begun(self) -> int:
         """Number of episodes."""
         return self._begun
+
+
+def held_out_logs(episodes: Tensor) -> Tensor:
+    """Choose a fifth of the logs, at least 5, that D does not train on: there η is estimated.
+
+    D learns that the logs it trains on are unlabeled, so that on them η̂ would be too low.
+
+    Args:
+        episodes: number of each frame's episode, from 0, int64 (frames,).
+
+    Returns:
+        Whether each frame is held out, bool (frames,); none of them if there are too few logs.
+    """
+    every = min(5, (int(episodes.max()) + 1) // FEWEST_EPISODES)
+    return episodes % every == 0 if every > 1 else torch.zeros_like(episodes, dtype=torch.bool)
 
 
 class Fitter:
@@ -88,7 +112,8 @@ class Fitter:
             seed: of weights and sampling.
         """
         row = METHODS[method]
-        self.method, self.logs = method, LoggedFrames(logs)
+        held_out = held_out_logs(logs.episodes)
+        self.method, self.logs = method, LoggedFrames(logs, ~held_out)
         if prior is None and row.has_discriminator and row.prior is None:
             prior = DEFAULT_PRIOR
         if failures is not None and not config.risk:
@@ -96,7 +121,7 @@ class Fitter:
         self.learner = RewardLearner(
             config,
             data,
-            self.logs,
+            LoggedFrames(logs, held_out) if held_out.any() else self.logs,
             method=method,
             prior=prior,
             failures=failures,
