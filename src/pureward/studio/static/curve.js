@@ -120,11 +120,11 @@ export class Curve {
       if (value * 2 === Math.round(value * 2)) draw.fillText(String(value), 10, y);
     }
     draw.textAlign = "center";
-    const count = Math.max(2, Math.min(10, Math.floor((width - LEFT - RIGHT) / 60)));
-    for (let tick = 0; tick <= count; tick++) {
-      const frame = Math.round((this.view.steps * tick) / count);
+    const least = (60 * this.view.steps) / (width - LEFT - RIGHT); // frames between two numbers
+    const ten = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+    const every = [1, 2, 5, 10].map((each) => each * ten).find((each) => each >= least);
+    for (let frame = 0; frame <= this.view.steps; frame += every)
       draw.fillText(String(frame), this.x(frame), TOP / 2);
-    }
     draw.textAlign = "start";
   }
 
