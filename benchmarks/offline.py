@@ -17,8 +17,8 @@ Call again with the same --out to continue; a fit is not begun when the budget i
 
 `nn-pugail:true` fixes η at its true value. With --expert, the successes among the logs are episodes
 of the demonstrations' expert, which leave the demonstrations. `separation` is the AUC of D for
-successful frames of held-out demonstrations against successful frames of the logs: 0.5 if D finds
-them alike, as PU learning assumes.
+successful frames of held-out demonstrations against those of the logs that D does not train on: 0.5
+if D finds them alike, as PU learning assumes. `separation_trained` is the same for the other logs.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from torch import Tensor
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.files import read_object, whole_file, write_json
-from pureward.offline.fitter import Fitter
+from pureward.offline.fitter import Fitter, held_out_logs
 from pureward.online.supervision import Supervision
 from pureward.rewards.priors.estimators import auc
 from pureward.runs.machine import made_with
@@ -48,7 +48,15 @@ STRIDE = 8
 LOGS = 40
 SHARES = (0.05, 0.1, 0.25, 0.5)
 METHODS = ("nn-pugail", "pugail", "gail", "prl", "nn-purl")
-_FIGURES = ("spearman", "auc", "eta", "true_eta", "separation", "seconds")
+_FIGURES = (
+    "spearman",
+    "auc",
+    "eta",
+    "true_eta",
+    "separation",
+    "separation_trained",
+    "seconds",
+)
 
 
 def parse() -> argparse.Namespace:
@@ -179,7 +187,11 @@ def run_one(
     if "prior/value" in found:
         figures |= {"eta": found["prior/value"], "true_eta": true_eta}
     if fitter.has_discriminator:
-        figures["separation"] = separation(fitter, logs, demonstrations)
+        held_out = held_out_logs(torch.arange(len(logs))).tolist()
+        for key, wanted in (("separation", True), ("separation_trained", False)):
+            some = [one for one, held in zip(logs, held_out, strict=True) if held == wanted]
+            if succeeding(some).any():
+                figures[key] = separation(fitter, some, demonstrations)
     figures["seconds"] = time.monotonic() - began
     rounded = {name: round(value, 4) for name, value in figures.items()}
     case = {"method": method, "expert": args.expert, "share": share, "seed": seed}
