@@ -22,7 +22,7 @@ CONFIG = replace(
     batch=32,
     memory=0,
     learning_rate=3e-3,
-    network=replace(SMALL.network, stage_channels=(8, 16)),
+    network=replace(SMALL.network, stage_channels=(4, 8)),
 )
 
 

@@ -18,7 +18,7 @@ CONFIG = replace(
     learning_rate=3e-3,
     batch=16,
     memory=0,
-    network=replace(SMALL.network, stage_channels=(8, 16)),
+    network=replace(SMALL.network, stage_channels=(4, 8)),
 )
 
 

@@ -11,7 +11,13 @@ from pureward import OnlineReward, load_reward
 from pureward.errors import InputError
 from pureward.online.online_reward import SMALL
 
-CONFIG = replace(SMALL, learning_rate=3e-3, batch=16, memory=0)
+CONFIG = replace(
+    SMALL,
+    learning_rate=3e-3,
+    batch=16,
+    memory=0,
+    network=replace(SMALL.network, stage_channels=(4, 8)),
+)
 
 
 def square(place: int, count: int = 1, *, seed: int = 0) -> np.ndarray:
