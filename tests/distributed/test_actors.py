@@ -14,7 +14,7 @@ import torch
 import pureward
 from pureward.cli import main
 from pureward.data.replay.replay import ReplayConfig
-from pureward.distributed.actors import Actors, pool
+from pureward.distributed.actors import Actors, hosts, pool
 from pureward.distributed.actors.hosts import HOSTS, Processes
 from pureward.envs import ENVIRONMENTS
 from pureward.errors import InputError, SimulationError
@@ -425,3 +425,24 @@ def _wait_for(condition) -> None:
     while not condition():
         assert time.monotonic() < until, "timed out"
         time.sleep(0.2)
+
+
+def test_folders_of_killed_learners_are_deleted_at_the_next_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(hosts, "_MEMORY", str(tmp_path))
+    left, new = tmp_path / "pureward-actors-left", tmp_path / "pureward-actors-new"
+    for folder in (left, new):
+        folder.mkdir()
+        (folder / "policy.safetensors").write_bytes(b"weights")
+    living = Processes()
+    living.publish(b"weights")
+    for folder in tmp_path.iterdir():
+        if folder != new:
+            os.utime(folder, (0, 0))
+    other = Processes()
+    assert not left.exists()
+    assert new.exists(), "its owner may not have locked it yet"
+    assert len(list(tmp_path.iterdir())) == 3
+    for host in (living, other):
+        host.close()
+        host.close()
+    assert list(tmp_path.iterdir()) == [new]

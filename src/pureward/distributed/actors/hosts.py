@@ -6,12 +6,14 @@ An actor answers each `ask` with one reply, in order. A dead actor's reply is No
 
 import os
 import queue
+import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -21,9 +23,11 @@ from pureward.distributed.actors.worker import Actor, Spec, error_reply
 from pureward.distributed.children import CONTEXT, end_with_parent, environment
 from pureward.distributed.cluster import connect
 from pureward.errors import InputError, in_brief
-from pureward.files import whole_file
+from pureward.files import take_lock, whole_file
 
 _POLICY = "policy.safetensors"
+_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+_PREFIX = "pureward-actors-"
 _JOIN_SECONDS = 5.0
 
 
@@ -69,22 +73,28 @@ class Processes:
                 f"actors of the executor 'local' take no address, got {address!r}; leave it out, "
                 "or use --executor ray"
             )
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self._folder = tempfile.TemporaryDirectory(prefix="pureward-", dir=memory)
+        _clear_leftovers()
+        self._kept = ExitStack()
+        self._folder = self._kept.enter_context(
+            tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_MEMORY)
+        )
+        lock = os.open(self._folder, os.O_RDONLY)
+        self._kept.callback(os.close, lock)
+        take_lock(lock)
         self._received: queue.SimpleQueue[tuple[int, bytes | None]] = queue.SimpleQueue()
         self._actors: dict[int, tuple[SpawnProcess, Connection]] = {}
         self._started = 0
 
     def publish(self, weights: bytes) -> None:
         """Replace the file of the weights."""
-        with whole_file(Path(self._folder.name) / _POLICY) as partial:
+        with whole_file(Path(self._folder) / _POLICY) as partial:
             partial.write_bytes(weights)
 
     def start(self, spec: Spec) -> int:
         """Start a process."""
         key, self._started = self._started, self._started + 1
         own, other = CONTEXT.Pipe()
-        process = CONTEXT.Process(target=_serve, args=(spec, other, self._folder.name))
+        process = CONTEXT.Process(target=_serve, args=(spec, other, self._folder))
         with environment({"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}):
             process.start()
         other.close()
@@ -116,7 +126,7 @@ class Processes:
         """Kill all processes."""
         for key in list(self._actors):
             self.kill(key)
-        self._folder.cleanup()
+        self._kept.close()
 
     def _next(self) -> tuple[int, bytes | None]:
         return self._received.get_nowait()
@@ -126,6 +136,19 @@ class Processes:
             while True:
                 self._received.put((key, pipe.recv_bytes()))
         self._received.put((key, None))
+
+
+def _clear_leftovers() -> None:
+    """Delete the folders of learners that were killed: nobody has their locks."""
+    for folder in Path(_MEMORY).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another user's, or just deleted
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                new = time.time() - os.fstat(descriptor).st_mtime < 60  # perhaps not locked yet
+                if not new and take_lock(descriptor):
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def _serve(spec: Spec, pipe: Connection, folder: str) -> None:
