@@ -15,8 +15,8 @@ demo: $(READY)
 	$(BIN)/pureward demo --out demo
 
 test: $(READY_TEST)
-	$(MAKE) -j2 --output-sync=target lint short-stress docs  # on two cores
-	$(PYTEST)
+	$(MAKE) -j3 --output-sync=target lint short-stress docs & checks=$$!; \
+	$(PYTEST); tests=$$?; wait $$checks && exit $$tests
 
 slow: $(READY_TEST)
 	$(INSTALL) -e '.[ray]'
