@@ -54,8 +54,9 @@ class FrameMemory:
 
     def thinned(self) -> Mapping[str, Tensor]:
         """Return an evenly spaced part of the state, by name, for small checkpoints."""
-        slots = torch.arange(_THINNED, device=self._frames.device)
-        kept = slots * self._offered.clamp(max=self.size) // _THINNED
+        count = min(_THINNED, self.size)
+        slots = torch.arange(count, device=self._frames.device)
+        kept = slots * self._offered.clamp(max=self.size) // count
         return {"frames": self._frames[kept], "offered": self._offered}
 
     def load_thinned(self, saved: Mapping[str, Tensor]) -> None:
@@ -64,5 +65,6 @@ class FrameMemory:
         self._offered.copy_(saved["offered"])
         slots = torch.arange(self.size, device=frames.device)
         stored = self._offered.clamp(1, self.size)
-        kept = (slots * _THINNED + stored - 1) // stored  # rounded up, as `thinned` rounds down
-        self._frames[:-1] = frames[kept.clamp(max=_THINNED - 1)]
+        count = len(frames)
+        kept = (slots * count + stored - 1) // stored  # rounded up, as `thinned` rounds down
+        self._frames[:-1] = frames[kept.clamp(max=count - 1)]
