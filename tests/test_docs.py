@@ -3,6 +3,7 @@
 import json
 import re
 from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 
 import pureward
+from pureward import OnlineReward
 from pureward.cli import main
 from pureward.envs import ENVIRONMENTS
 from pureward.envs.tasks import TASKS
+from pureward.online.online_reward import SMALL
 from pureward.runs.collect import collect
 from pureward.runs.config_file import flat, to_json
 from pureward.training import presets
@@ -59,6 +62,9 @@ def short_runs(monkeypatch, tmp_path):
         "reward.model.epochs": 1,
     }
     monkeypatch.setitem(presets.PRESETS, "reach", {"fast": {"all": small}})
+    network = replace(SMALL.network, stage_channels=(4, 4))
+    defaults = OnlineReward.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "config", replace(SMALL, network=network))
 
 
 @pytest.fixture
