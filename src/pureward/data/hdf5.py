@@ -41,10 +41,12 @@ _COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 def check_heaps(file: Path) -> None:
     """Refuse a file whose heaps, which hold its text, are damaged: libhdf5 would loop forever."""
     with file.open("rb") as opened:
-        if not file.stat().st_size:
+        size = file.stat().st_size
+        if not size:
             return
         with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            start = data.find(_SUPERBLOCK)
+            places = (0, *(512 << k for k in range(size.bit_length())))  # where it may be
+            start = next((at for at in places if data[at : at + 8] == _SUPERBLOCK), -1)
             if start < 0:
                 return  # h5py refuses it
             sizes = start + (13 if data[start + 8 : start + 9] < b"\x02" else 9)
