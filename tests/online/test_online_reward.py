@@ -191,3 +191,12 @@ def test_worlds_that_were_only_reset_are_left_out():
     assert absorbing._age.tolist() == [1, 3]
     # Terminated at step 1 of 9: eight absorbing steps beside five others.
     assert float(absorbing.agent_share) == pytest.approx(8 / 13, rel=1e-3)
+
+
+def test_a_state_with_a_negative_number_of_steps_is_refused():
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    state = {name: value.clone() for name, value in reward.state_dict().items()}
+    (name, *_) = (n for n, v in state.items() if "trained." in n and v.dim() == 0)
+    state[name].fill_(-1)
+    with pytest.raises(InputError, match="optimizer steps must be at least 0, got -1"):
+        reward.load_state_dict(state)

@@ -12,6 +12,7 @@ from pureward.data.absorbing import Absorbing
 from pureward.data.frames import FrameBank
 from pureward.data.replay.memory import FrameMemory
 from pureward.diagnostics.probe import Probes
+from pureward.errors import InputError
 from pureward.online.prior import PriorUpdates
 from pureward.online.supervision import Supervision, subset
 from pureward.purl import Adversary, AgentFrames
@@ -162,7 +163,13 @@ class RewardLearner:
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned, in place, since captured graphs hold these tensors."""
         for i, tensor in enumerate(self.trained()):
-            tensor.copy_(saved[f"trained.{i}"])
+            value = saved[f"trained.{i}"]
+            if tensor.dim() == 0 and value < 0:  # Adam's number of steps
+                raise InputError(
+                    f"a number of optimizer steps must be at least 0, got {float(value):g}; "
+                    "restore the checkpoint"
+                )
+            tensor.copy_(value)
         for i, rng in enumerate(self.generators()):
             rng.set_state(saved[f"generator.{i}"].cpu())
         self._generator.set_state(saved["probes"].cpu())
