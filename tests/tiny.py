@@ -15,6 +15,7 @@ import torch
 import pureward
 from pureward.agents.d4pg.agent import D4PGConfig
 from pureward.data.replay.replay import ReplayConfig
+from pureward.online import online_reward
 from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.network import NetworkConfig
 from pureward.runs import checkpoint
@@ -26,6 +27,14 @@ SMALL_REWARD = RewardConfig(
     model=RewardModelConfig(epochs=1, batch_size=128),
     labels="cached",
     refreshed=3,
+)
+# A reward that learns from bright shapes within seconds.
+ONLINE_REWARD = replace(
+    online_reward.SMALL,
+    learning_rate=3e-3,
+    batch=16,
+    memory=0,
+    network=replace(online_reward.SMALL.network, stage_channels=(4, 8)),
 )
 
 

@@ -1,6 +1,5 @@
 """A Gymnasium environment for tests of hooks: a point on a line, whose frames show where it is."""
 
-from dataclasses import replace
 from typing import ClassVar
 
 import gymnasium
@@ -10,16 +9,10 @@ from gymnasium import spaces
 
 from pureward import OnlineReward
 from pureward.data.episodes import Episode
-from pureward.online.online_reward import SMALL
+from tiny import ONLINE_REWARD
 
 CELLS, LENGTH = 8, 12
-CONFIG = replace(
-    SMALL,
-    learning_rate=3e-3,
-    batch=16,
-    memory=0,
-    network=replace(SMALL.network, stage_channels=(4, 8)),
-)
+CONFIG = ONLINE_REWARD
 
 
 def image(place: int) -> np.ndarray:

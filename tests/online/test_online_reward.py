@@ -9,15 +9,9 @@ import torch
 
 from pureward import OnlineReward, load_reward
 from pureward.errors import InputError
-from pureward.online.online_reward import SMALL
+from tiny import ONLINE_REWARD
 
-CONFIG = replace(
-    SMALL,
-    learning_rate=3e-3,
-    batch=16,
-    memory=0,
-    network=replace(SMALL.network, stage_channels=(4, 8)),
-)
+CONFIG = ONLINE_REWARD
 
 
 def square(place: int, count: int = 1, *, seed: int = 0) -> np.ndarray:

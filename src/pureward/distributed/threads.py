@@ -26,7 +26,7 @@ class _InThread(gymnasium.Wrapper):
 
     def begin(self, name: str, *values: Any, **named: Any) -> None:
         """Begin a call; the method of that name waits for it and returns its result."""
-        if self._begun:  # nobody waited for the last one, since another world failed
+        if self._begun:  # its result was not read, since another world failed
             self._results.get()
         self._calls.put(partial(getattr(self.env, name), *values, **named))
         self._begun = True

@@ -44,7 +44,7 @@ def line_rows(results: Results, folder: Path) -> list[dict[str, Any]]:
             "seeds": len(group.runs),
             "env_steps": float(np.mean(steps)) if steps else None,
             "return": returns,
-            "iqm": _middle(group.returns),
+            "iqm": _middle(np.array(returns["each"])) if returns else None,
             "solved": _mean(lambda group=group: group.late("success", ("eval",))),
             "expert": expert,
             "of_expert": returns["mean"] / expert if returns and expert else None,
@@ -110,13 +110,9 @@ def _mean(values: Callable[[], np.ndarray]) -> dict[str, Any] | None:
     return {"mean": mean.value, "ci95": mean.half_width, "each": known.tolist()}
 
 
-def _middle(values: Callable[[], np.ndarray]) -> dict[str, Any] | None:
-    try:
-        known = values()
-    except UnmeasuredError:
-        return None
-    low, high = bootstrap(known)
-    return {"value": float(interquartile_mean(known)), "low": low, "high": high}
+def _middle(values: np.ndarray) -> dict[str, float]:
+    low, high = bootstrap(values)
+    return {"value": float(interquartile_mean(values)), "low": low, "high": high}
 
 
 def _cell(row: dict[str, Any], name: str) -> str:

@@ -23,7 +23,7 @@ from pureward.distributed.actors.worker import Actor, Spec, error_reply
 from pureward.distributed.children import CONTEXT, end_with_parent, environment
 from pureward.distributed.cluster import connect
 from pureward.errors import InputError, in_brief
-from pureward.files import take_lock, whole_file
+from pureward.files import locked_folder, take_lock, whole_file
 
 _POLICY = "policy.safetensors"
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
@@ -78,9 +78,7 @@ class Processes:
         self._folder = self._kept.enter_context(
             tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_MEMORY)
         )
-        lock = os.open(self._folder, os.O_RDONLY)
-        self._kept.callback(os.close, lock)
-        take_lock(lock)
+        self._kept.enter_context(locked_folder(Path(self._folder)))
         self._received: queue.SimpleQueue[tuple[int, bytes | None]] = queue.SimpleQueue()
         self._actors: dict[int, tuple[SpawnProcess, Connection]] = {}
         self._started = 0
@@ -139,7 +137,7 @@ class Processes:
 
 
 def _clear_leftovers() -> None:
-    """Delete the folders of learners that were killed: nobody has their locks."""
+    """Delete the folders of learners that were killed, which are no longer locked."""
     for folder in Path(_MEMORY).glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another user's, or just deleted
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
