@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from pureward.runs.references import find_references
+
 
 def write_run(
     path: Path, method: str, rows: list[dict], *, task: str = "reach", data: str = "", **settings
@@ -13,6 +15,7 @@ def write_run(
     where = {"annotations" if supervised else "demonstrations": data}
     config = {"task": task, "method": method, "seed": 0, **where, **settings}
     (path / "config.json").write_text(json.dumps(config))
+    (path / "references.json").write_text(json.dumps(find_references(where)))
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 

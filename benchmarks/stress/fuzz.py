@@ -33,13 +33,13 @@ import h5py
 import numpy as np
 import torch
 import tyro
-from tqdm import tqdm
 
 from fuzz_kinds import Kind, damage, kinds, write_material
 from fuzz_mutations import SECRET
 from fuzz_watch import Memory, Outside, Watcher
 from pureward.errors import InputError, SimulationError, TrainingError, lacks_memory
 from pureward.files import write_json
+from pureward.progress import Progress
 from stress_run import made_with, prepare
 
 REFUSALS = (InputError, OSError, SimulationError, TrainingError, SystemExit)
@@ -240,7 +240,7 @@ def run_all(args: Args, scratch: Path, material: Path) -> list[dict[str, Any]]:
     for case in random.Random(args.seed).sample(cases, len(cases)):
         queue.put(case)
     found: list[dict[str, Any]] = []
-    bar = tqdm(total=len(cases), unit="file")
+    bar = Progress(total=len(cases), unit="file")
 
     def work(number: int) -> None:
         worker = Worker(scratch / f"worker-{number}", material, args.seed)

@@ -56,6 +56,7 @@ from pureward.runs.collect import collect
 from pureward.runs.config import RunConfig
 from pureward.runs.directory import RunDirectory, steps_made
 from pureward.runs.policy import load_policy, snapshots
+from pureward.runs.references import find_references
 from stress_run import INTERVAL, WORLDS, small_run
 
 LEARNED, PLAIN = Path("learned"), Path("plain")
@@ -194,7 +195,7 @@ def _dataset(file: Path) -> list[torch.Tensor]:
 
 def _card(file: Path) -> str:
     demo._dataset_text(Path(), str(FRAMES))
-    return _look(LEARNED / "config.json")
+    return str(find_references({"demonstrations": str(FRAMES)}))
 
 
 def _lock(file: Path) -> None:
@@ -249,6 +250,7 @@ def kinds() -> dict[str, Kind]:
         "config.json": _kind(_config, [run / "config.json" for run in both], change_json),
         "status.json": _kind(_status, [PLAIN / "status.json"], change_json),
         "work.json": _kind(_status, [LEARNED / "work.json"], change_json),
+        "references.json": _kind(_look, [LEARNED / "references.json"], change_json),
         "metrics.jsonl, drawn": _kind(_look, [run / "metrics.jsonl" for run in both], change_json),
         "metrics.jsonl, resumed": _kind(_resume, [PLAIN / "metrics.jsonl"], change_json),
         "lock": _kind(_lock, [PLAIN / "lock"]),

@@ -36,11 +36,11 @@ from typing import Any
 
 import tyro
 from safetensors import safe_open
-from tqdm import tqdm
 
 import pureward
 from kill_hook import Writes
 from pureward.files import PARTIAL, write_json
+from pureward.progress import Progress
 from pureward.runs import checkpoint
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
@@ -100,7 +100,7 @@ class Stress:
         self.again = args.kills - len(self.targets)
         self.runs, self.done = count(), Counter[str]()
         self.failures: list[str] = []
-        self.bar = tqdm(total=args.kills, unit="kill")
+        self.bar = Progress(total=args.kills, unit="kill")
 
     def one_life(
         self, run: Path, kill_at: int = 0, torn: bool = False, seconds: float = _LONGEST

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from pureward.data.episodes import TRAIN
 from pureward.diagnostics.evidence import probe
-from pureward.diagnostics.history import History, card_number
+from pureward.diagnostics.history import History
 from pureward.diagnostics.report import write_report
 from pureward.distributed.training import train_all
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect
 from pureward.runs.config import RunConfig
+from pureward.runs.references import card_number
 from pureward.training.presets import preset
 
 TASK = "reach"

@@ -1,6 +1,7 @@
 """Runs read back: returns to compare with, from cards; folders that are not runs."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -57,12 +58,19 @@ def test_data_without_a_usable_card_has_no_expert(tmp_path, card):
     assert (run.expert, run.failure) == (None, None)
 
 
-def test_a_verdict_says_that_the_data_is_missing(tmp_path):
-    data = tmp_path / "data"
+def test_a_run_keeps_the_returns_of_data_that_is_gone(tmp_path):
+    data = Path(write_card(tmp_path / "data", train=90.0, failure=10.0))
     run = write_run(tmp_path / "run", "gail", course(50.0), data=str(data))
-    assert f"its data is not at {data}" in read_history(run).verdict().sentence
-    write_card(data, train=90.0, failure=10.0)
-    assert "its data is not at" not in read_history(run).verdict().sentence
+    (data / "card.json").unlink()
+    assert (read_history(run).expert, read_history(run).failure) == (90.0, 10.0)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"expert": NaN, "failure": "1", "expert_label": []}'])
+def test_damaged_references_are_left_out(tmp_path, text):
+    run = write_run(tmp_path / "run", "gail", course(50.0))
+    (run / "references.json").write_text(text)
+    history = read_history(run)
+    assert (history.expert, history.failure, history.expert_label) == (None, None, "expert")
 
 
 def test_a_series_leaves_out_nan(tmp_path):
@@ -89,11 +97,6 @@ def test_a_value_that_is_not_finite_is_left_out_of_its_line(tmp_path, value):
     line = f'{{"kind": "eval", "step": 5, "return": {value}, "success": 1.0}}'
     (path / "metrics.jsonl").write_text(line)
     assert read_history(path).rows == [{"kind": "eval", "step": 5, "success": 1.0}]
-
-
-def test_data_of_another_type_is_ignored(tmp_path):
-    run = read_history(write_run(tmp_path / "run", "gail", [], data=-1))
-    assert run.expert is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 """A run read back: settings, metrics, its η, and the returns to compare it with."""
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pureward.data.sketches import sketched_dataset
 from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError
-from pureward.files import read_object
 from pureward.rewards.methods import METHODS
 from pureward.runs.config_file import read_settings
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
+from pureward.runs.references import card_number, is_number, read_references
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,30 +29,24 @@ class History:
     rows: list[dict[str, Any]]
     """The lines of metrics.jsonl, with finite numbers only."""
     expert: float | None = None
-    """Return of the best behaviour in the run's data, if the dataset's card has it."""
+    """Return of the best behaviour in the run's data, if its card had it."""
     expert_label: str = "expert"
     """Whose return that is, for plots: an expert's or that of the best annotated episode."""
     failure: float | None = None
     """Mean return of the failures in the data, if there are any."""
     demonstrated: float | None = None
     """Share of successes among the frames of the demonstrations, if their card has it."""
-    missing_data: str | None = None
-    """Where the run's data was, if it is no longer there."""
 
     def series(self, kind: str, name: str, by: str = "step") -> np.ndarray:
         """Values of a metric over time, (count, 2): env steps or seconds, and values."""
         rows = [row for row in self.rows if row["kind"] == kind]
         points = [(row.get(by), row.get(name)) for row in rows]
-        known = [point for point in points if all(map(_is_number, point))]
+        known = [point for point in points if all(map(is_number, point))]
         return np.array(known, dtype=float).reshape(-1, 2)
 
     def verdict(self) -> Verdict:
         """What its metrics mean for its reward."""
-        found = find_verdict(self.rows, self.method, self.expert, self.failure)
-        if self.expert is not None or self.missing_data is None:
-            return found
-        note = f"there is no expert to compare with: its data is not at {self.missing_data}"
-        return replace(found, sentence=f"{found.sentence} ({note})")
+        return find_verdict(self.rows, self.method, self.expert, self.failure)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +69,14 @@ def read_history(run: Path) -> History:
     directory = RunDirectory(run)
     config = read_settings(directory, _check_settings)
     rows = read_metrics(directory.metrics) if directory.metrics.is_file() else []
-    kept = [{k: v for k, v in row.items() if k == "kind" or _is_number(v)} for row in rows]
+    kept = [{k: v for k, v in row.items() if k == "kind" or is_number(v)} for row in rows]
     return History(
         path=run,
         task=str(config["task"]),
         method=str(config["method"]),
         config=config,
         rows=[row for row in kept if "step" in row],
-        **_references(config),
+        **read_references(directory),
     )
 
 
@@ -106,13 +98,6 @@ def against_demonstrations(run: History, folder: Path) -> History:
         expert_label="expert",
         failure=card_number(folder, "failure", "return_mean"),
     )
-
-
-def card_number(folder: Path, split: str, name: str) -> float | None:
-    """Return a number of a split from the card of a dataset; None if the card has none."""
-    values = _splits(folder).get(split)
-    value = values.get(name) if isinstance(values, dict) else None
-    return value if _is_number(value) else None
 
 
 def trained_for(run: History) -> tuple[int, float]:
@@ -172,35 +157,3 @@ def _check_settings(config: Any) -> dict[str, Any]:
         raise InputError("it must name a task and a method; it is not the config of a run")
     METHODS[str(config["method"])]
     return config
-
-
-def _references(config: dict[str, Any]) -> dict[str, Any]:
-    """The returns to compare a run with, from the card of its data."""
-    missing = None
-    labels = {
-        "demonstrations": ("expert", "return_mean"),
-        "annotations": ("best annotated", "return_max"),
-    }
-    for setting, (label, best) in labels.items():
-        folder = config.get(setting)
-        if not folder or not isinstance(folder, str):
-            continue
-        data = sketched_dataset(Path(folder)) or Path(folder)
-        if _splits(data):
-            failure = card_number(data, "failure", "return_mean")
-            known = {"expert_label": label, "expert": card_number(data, "train", best)}
-            shown = card_number(data, "train", "success_share")
-            return known | {"failure": failure, "demonstrated": shown}
-        missing = missing if data.exists() else folder
-    return {"missing_data": missing}
-
-
-def _splits(folder: Path) -> dict[str, Any]:
-    """The splits in the card of a dataset; empty without a card, as for foreign datasets."""
-    splits = read_object(folder / "card.json").get("splits")
-    return splits if isinstance(splits, dict) else {}
-
-
-def _is_number(value: Any) -> bool:
-    """Whether it is a finite number that fits a float; JSON has integers of any size."""
-    return isinstance(value, int | float) and abs(value) <= sys.float_info.max

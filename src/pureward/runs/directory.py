@@ -26,6 +26,7 @@ class RunDirectory:
         self.path = path
         self.config = path / "config.json"
         self.status = path / "status.json"
+        self.references = path / "references.json"
         self.metrics = path / "metrics.jsonl"
         self.checkpoints = path / "checkpoints"
         self.snapshots = path / "snapshots"

@@ -14,6 +14,7 @@ from pureward.runs.config_file import check_config, write_config
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.runs.machine import made_with
+from pureward.runs.references import write_references
 from pureward.training.run import Run
 from pureward.training.stopping import StopSignal
 from pureward.training.supervision import check_supervision
@@ -56,6 +57,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
             check_supervision(config)
             run = Run(config, directory, saved, opened)
             write_config(directory, config)
+            write_references(directory, config)
             with run.log:
                 state = "finished" if _loop(run, stop) else "interrupted"
             made = made_with(run.env.device)
