@@ -66,14 +66,53 @@ class CapturedCall:
 @contextmanager
 def _restored(tensors: Iterable[Tensor], generators: list[torch.Generator]) -> Iterator[None]:
     """Restore tensors and generators in place after the block."""
-    # On the host: D's memory is gigabytes, and torch would keep the allocation.
-    saved = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in tensors]
+    tensors = list(tensors)
+    # D's memory is gigabytes: copied to the host if the device has no room for it.
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    has_room = 4 * size < torch.cuda.mem_get_info()[0]
+    saved = [
+        (tensor, tensor.detach().to(tensor.device if has_room else "cpu", copy=True))
+        for tensor in tensors
+    ]
     states = [(generator, generator.get_state()) for generator in generators]
     try:
         yield
     finally:
         with torch.no_grad():
-            for tensor, before in saved:
-                tensor.copy_(before)
+            for number in range(len(saved)):  # no name keeps the last copy
+                saved[number][0].copy_(saved[number][1])
+        saved.clear()
+        torch.cuda.empty_cache()  # other processes may need the memory
         for generator, state in states:
             generator.set_state(state)
+
+
+class Beside:
+    """Work on a stream of its own, beside the caller's; in order on a CPU.
+
+        with beside:
+            step = env.step(action)
+        learn()
+        beside.wait()
+
+    Tensors made in the block may be used after `wait`.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Make the stream; its small kernels go before the caller's large ones."""
+        self._stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
+
+    def __enter__(self) -> None:
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
+            self._context = torch.cuda.stream(self._stream)
+            self._context.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self._stream is not None:
+            self._context.__exit__(*error)
+
+    def wait(self) -> None:
+        """Let the caller's stream wait for the work."""
+        if self._stream is not None:
+            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)

@@ -99,24 +99,38 @@ class Learner:
         if changed:
             self._run("arrive", self._arrive, changed.values())
 
-    def learn_discriminator(self) -> None:
-        """Update D alone, while actions are random: a policy must not start on an untrained D."""
-        if self.purl.adversary is None or len(self.replay) < self.config.reward.batch:
-            return
-        self._run("discriminate", self._discriminate, self._discriminator_tensors())
-        self._run("refresh", self._refresh, self.reward.labels.tensors().values())
+    def learn_reward(self) -> None:
+        """Update D and score some replayed steps again.
+
+        It also happens while actions are random: a policy must not start on an untrained D.
+        """
+        if self.purl.adversary is not None and len(self.replay) >= self.config.reward.batch:
+            self.update_discriminator()
+            self.refresh_scores()
 
     def learn(self) -> None:
         """Make the updates of one control step."""
-        if self.purl.adversary is not None:
-            self._run("discriminate", self._discriminate, self._discriminator_tensors())
-        agent = [tensor for _, tensor in self.agent.tensors()]
-        labels = self.reward.labels.tensors().values()
-        changed = [*agent, *labels, *self._agent_meter.tensors().values()]
-        self._run("improve", self._improve, changed)
+        self.learn_reward()
+        self.update_policy()
         self.updates += self.config.updates_per_step
         if self.device.type == "cpu":
             self.check()  # on CUDA this would wait for the device
+
+    def update_discriminator(self) -> None:
+        """Make D's updates of one control step."""
+        changed = [*self.reward.trained(), *self._reward_meter.tensors().values()]
+        self._run("discriminate", self._discriminate, changed)
+
+    def refresh_scores(self) -> None:
+        """Score some replayed steps again, if scores are cached."""
+        scores = self.reward.labels.tensors().values()
+        if scores:
+            self._run("refresh", self._refresh, scores)
+
+    def update_policy(self) -> None:
+        """Make the policy's updates of one control step."""
+        agent = [tensor for _, tensor in self.agent.tensors()]
+        self._run("improve", self._improve, [*agent, *self._agent_meter.tensors().values()])
 
     def read_metrics(self) -> dict[str, float]:
         """Return means since the last call; waits for the device, raises if one is not finite."""
@@ -188,11 +202,7 @@ class Learner:
         return torch.stack([self._reward_meter.add(self.purl.discriminate()) for _ in updates])
 
     def _improve(self) -> Tensor:
-        self.reward.labels.refresh()
         return self._agent_meter.add(self.purl.improve(self.config.updates_per_step))
-
-    def _discriminator_tensors(self) -> list[Tensor]:
-        return [*self.reward.trained(), *self._reward_meter.tensors().values()]
 
     def _run(self, name: str, call: Callable[[], Tensor], changed: Iterable[Tensor]) -> None:
         """Make a call that changes these tensors; on CUDA, replay its captured graph."""

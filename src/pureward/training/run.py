@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pureward.capture import Beside
 from pureward.distributed.actors import Actors
 from pureward.errors import InputError, lacks_memory
 from pureward.progress import Progress
@@ -68,6 +69,7 @@ class Run:
         self.is_new = saved is None
         self.control_steps = 0
         self.clock = Stopwatch(self.env.device)
+        self._beside = Beside(self.env.device)
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
         self.truth = Truth(
@@ -112,17 +114,24 @@ class Run:
             self.learner.agent.observe(self.obs.state)
         else:
             action = self.learner.act(self.obs.state, at_random=not warm)
-            step = self.env.step(action)
+            with self._beside:
+                step = self.env.step(action)
+        # From earlier steps: on CUDA, learning goes on beside the simulation.
+        self._learn()
+        self._beside.wait()
         self.learner.add(self.obs, action, step)
         self.obs = step.obs
         self.truth.add(step)
         self.control_steps += 1
+        return True
+
+    def _learn(self) -> None:
+        """Make the updates of one control step, once there are enough steps in the replay."""
         # Steps in the replay: a run resumed without its replay fills it again before it learns.
         if self.learner.replay.steps_added >= self.config.warmup_steps:
             self.learner.learn()
         else:
-            self.learner.learn_discriminator()
-        return True
+            self.learner.learn_reward()
 
     def every(self, interval: int, call: Callable[[], Any]) -> None:
         """Call if the last step crossed a multiple of `interval` env steps; 0 for never."""
