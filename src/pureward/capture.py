@@ -88,7 +88,7 @@ def _restored(tensors: Iterable[Tensor], generators: list[torch.Generator]) -> I
 
 
 class Beside:
-    """Work on a stream of its own, beside the caller's; in order on a CPU.
+    """Work on a CUDA stream of its own, beside that of the caller.
 
         with beside:
             step = env.step(action)
@@ -100,19 +100,16 @@ class Beside:
 
     def __init__(self, device: torch.device) -> None:
         """Make the stream; its small kernels go before the caller's large ones."""
-        self._stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device, priority=-1)
+        self._context = torch.cuda.stream(self._stream)
 
     def __enter__(self) -> None:
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
-            self._context = torch.cuda.stream(self._stream)
-            self._context.__enter__()
+        self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
+        self._context.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        if self._stream is not None:
-            self._context.__exit__(*error)
+        self._context.__exit__(*error)
 
     def wait(self) -> None:
         """Let the caller's stream wait for the work."""
-        if self._stream is not None:
-            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
+        torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)

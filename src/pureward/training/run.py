@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -69,7 +69,9 @@ class Run:
         self.is_new = saved is None
         self.control_steps = 0
         self.clock = Stopwatch(self.env.device)
-        self._beside = Beside(self.env.device)
+        # On CUDA the worlds are simulated while the learner learns.
+        on_cuda = self.env.device.type == "cuda" and self.actors is None
+        self._beside = Beside(self.env.device) if on_cuda else None
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
         self.truth = Truth(
@@ -114,15 +116,17 @@ class Run:
             self.learner.agent.observe(self.obs.state)
         else:
             action = self.learner.act(self.obs.state, at_random=not warm)
-            with self._beside:
+            with self._beside or nullcontext():
                 step = self.env.step(action)
-        # From earlier steps: on CUDA, learning goes on beside the simulation.
-        self._learn()
-        self._beside.wait()
+        if self._beside:  # it learns from earlier steps meanwhile
+            self._learn()
+            self._beside.wait()
         self.learner.add(self.obs, action, step)
         self.obs = step.obs
         self.truth.add(step)
         self.control_steps += 1
+        if not self._beside:
+            self._learn()
         return True
 
     def _learn(self) -> None:

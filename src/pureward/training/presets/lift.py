@@ -8,6 +8,7 @@ PRESETS = {
             "agent.actor_rate": 3e-4,
             "agent.critic_rate": 3e-4,
             "agent.norm_first": True,
+            "agent.polyak": 0.005,
             "agent.normalise": True,  # the state has many units
             "exploration.low": 0.05,
             "exploration.high": 0.4,
@@ -20,7 +21,6 @@ PRESETS = {
             "warmup_steps": 100_000,
             "guided": 0.125,  # with 0 it lifts in one episode of ten after six million steps
             "replay.capacity": 2_000_000,
-            "agent.polyak": 0.005,
             "log_every": 500_000,
             "evaluate_every": 2_000_000,
             "evaluate_episodes": 200,
@@ -31,8 +31,7 @@ PRESETS = {
             "env_steps": 6_000_000,
             "batch": 1024,
             "guided": 0.25,  # without it not even the true reward is learned
-            "replay.capacity": 300_000,
-            "agent.polyak": 0.02,
+            "replay.capacity": 600_000,  # 15 GB of frames
             "reward.updates": 4,
             "reward.labels": "cached",
             "reward.network.view.crop": 1.0,
