@@ -166,12 +166,34 @@ def test_without_the_truth_the_probes_alone_decide():
 
 
 def test_without_an_expert_a_prediction_is_measured_by_itself():
-    def name(error: float) -> str:
+    def found(error: float) -> Verdict:
         values = {"return": 100.0 - error, "learned_return": 100.0, "reward_error": error}
-        return verdict("prl", known={}, eval=values).name
+        return verdict("prl", known={}, eval=values)
 
-    assert name(60.0) == "reward hacked"
-    assert name(40.0) == "undecided"
+    assert found(60.0).name == "reward hacked"
+    assert found(40.0).name == "undecided"
+    assert found(15.0).name == found(-15.0).name == "healthy"
+    assert found(-60.0).name == "undecided"
+    for error in (40.0, 15.0):
+        assert found(error).sentence == (
+            f"predicted − true return is +{error}; the policy is not judged, since the best "
+            f"return in its data is unknown; the true return is {100 - error}"
+        )
+
+
+def test_without_an_expert_a_healthy_discriminator_says_nothing_of_the_policy():
+    found = verdict("nn-pugail", known={}, **IMITATION["healthy"])
+    assert found.name == "healthy"
+    assert "the policy is not judged" in found.sentence
+    assert "not judged" not in verdict("nn-pugail", **IMITATION["healthy"]).sentence
+
+
+def test_the_tasks_own_reward_is_not_judged():
+    found = verdict("truth", known={}, eval={"return": 89.8})
+    assert str(found) == (
+        "undecided: the reward is the task's own, so there is none to judge; "
+        "the true return is 89.8"
+    )
 
 
 def test_without_failures_the_agents_frames_show_a_collapse():

@@ -31,9 +31,7 @@ from tiny import SMALL_REWARD, tiny  # noqa: E402
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="needs a browser: apt-get install chromium-headless-shell"
-)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a browser: apt-get install chromium")
 STEPS = 40
 
 

@@ -72,10 +72,12 @@ def find_verdict(
         for name, share in (("return", "share_of_expert"), ("return/best", "share_of_expert/best")):
             if name in numbers:
                 numbers[share] = (numbers[name] - low) / (expert - low)
-    for name, sentence in _all_verdicts(numbers, METHODS[method].reward):
-        return Verdict(name=name, sentence=sentence + _true_return(numbers), numbers=numbers)
-    missing = "the metrics so far allow no verdict; let the run reach an evaluation"
-    return Verdict(name="undecided", sentence=missing, numbers=numbers)
+    kind = METHODS[method].reward
+    missing = "the metrics so far allow no verdict; let the run reach an evaluation and a probe"
+    if kind == "truth":
+        missing = "the reward is the task's own, so there is none to judge"
+    name, sentence = next(_all_verdicts(numbers, kind), ("undecided", missing))
+    return Verdict(name=name, sentence=sentence + _true_return(numbers), numbers=numbers)
 
 
 def late_numbers(rows: Rows) -> dict[str, float]:
@@ -213,7 +215,11 @@ def _progress(n: Numbers) -> Found:
     """The reward has no fault: how good is the policy, and was it better before?"""
     share, best = n.get("share_of_expert"), n.get("share_of_expert/best", 0.0)
     state, since = describe_reward(n), n.get("success/failure/since", 0.0)
+    if share is None and "return" in n:
+        state += "; the policy is not judged, since the best return in its data is unknown"
     if share is None and not {"success/held_out", "success/replay"} & n.keys():
+        if {"reward_error", "return"} <= n.keys():
+            yield "healthy" if _agrees(n) else "undecided", state
         return
     if best >= GOOD and share is not None and share < GOOD * best:
         forgot = (
@@ -225,6 +231,12 @@ def _progress(n: Numbers) -> Found:
         yield "healthy", state
     else:
         yield "unfinished", f"{state}, but the policy is not good yet"
+
+
+def _agrees(n: Numbers) -> bool:
+    """Whether the predicted return is near the true one, by the larger of the two."""
+    error, true = n["reward_error"], n["return"]
+    return abs(error) <= LARGE_GAP * max(abs(true), abs(true + error))
 
 
 def describe_reward(n: Numbers) -> str:
