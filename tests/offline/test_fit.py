@@ -37,6 +37,12 @@ def fit(out, **changes):
     return pureward.fit(logs(), out=out, **(settings | changes))
 
 
+def rated(count, held_out=0):
+    """Episodes with rewards, of which every second one succeeds."""
+    splits = ["held-out"] * held_out + ["train"] * (count - held_out)
+    return [episode(n, solved=n % 2 == 0, split=split) for n, split in enumerate(splits)]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _short():
     with pytest.MonkeyPatch.context() as patch:
@@ -146,15 +152,14 @@ def test_a_fifth_of_the_logs_but_at_least_5_are_held_out(count, held_out):
 
 
 def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):
-    rated = [
-        episode(n, solved=n % 2 == 0, split="held-out" if n < 5 else "train") for n in range(20)
-    ]
-    done = fit(tmp_path / "a", demonstrations=None, annotations=rated, updates=5)
+    given = rated(20, held_out=5)
+    done = fit(tmp_path / "a", demonstrations=None, annotations=given, updates=5)
     assert done.reward().spec.reward == "gated"
     assert done.verdict.numbers["model/explained"] > 0.5
+    assert "needs at least" not in done.verdict.sentence
     # With demonstrations as well, D learns from them and r_φ from the annotations.
-    both = fit(tmp_path / "b", annotations=rated, updates=5)
-    frames, truth, _ = annotated(rated)
+    both = fit(tmp_path / "b", annotations=given, updates=5)
+    frames, truth, _ = annotated(given)
     predicted = both.reward().predicted(frames)
     assert predicted[truth > 0].mean() > predicted[truth == 0].mean() + 0.3
 
@@ -164,10 +169,44 @@ def test_other_methods_on_the_same_data(tmp_path, no_picture):
 
 
 def test_regression_needs_no_discriminator(tmp_path):
-    rated = [episode(n, solved=n % 2 == 0) for n in range(12)]
-    done = fit(tmp_path, demonstrations=None, annotations=rated, method="prl")
+    done = fit(tmp_path, demonstrations=None, annotations=rated(12, held_out=5), method="prl")
     assert (done.updates, done.verdict.name) == (0, "healthy")
     assert (tmp_path / "fit.png").exists()
+
+
+def test_a_reward_model_is_measured_on_episodes_that_it_has_not_seen(tmp_path, no_picture):
+    wrong = [replace(one, rewards=5 - one.rewards) for one in rated(5, held_out=5)]
+    done = fit(tmp_path, demonstrations=None, annotations=wrong + rated(12), method="prl")
+    assert done.verdict.name == "not learned"
+
+
+@pytest.mark.parametrize(
+    ("method", "shown", "annotations", "held_out"),
+    [
+        ("prl", None, rated(2), 1),  # r_φ holds out a tenth of its episodes, at least one
+        ("prl", None, rated(12, held_out=4), 4),
+        ("prl", None, rated(12, held_out=5), 5),
+        ("gail", demonstrations(8, held_out=0), None, 0),
+        ("gail", demonstrations(8, held_out=2), None, 2),
+        ("pnrl", demonstrations(20, held_out=5), rated(24), 2),  # the fewer of D's and of r_φ's
+    ],
+)
+def test_the_held_out_episodes_are_counted(method, shown, annotations, held_out):
+    bank = FrameBank(annotations) if shown and annotations else None
+    data = Supervision.of(shown or annotations)
+    fitter = Fitter(data, FrameBank(logs()), method=method, annotated=bank, config=TINY)
+    assert fitter.held_out == held_out
+
+
+def test_few_held_out_episodes_do_not_make_a_reward_healthy(tmp_path, no_picture):
+    done = fit(tmp_path, demonstrations=None, annotations=rated(2), method="prl")
+    told = json.loads((tmp_path / "status.json").read_text())
+    assert told["verdict"] == done.verdict.name != "healthy"
+    rows = [{"kind": "model", "step": 0, "model/explained": 0.9}]
+    assert fit_verdict(rows, "prl", held_out=5).name == "healthy"
+    few = fit_verdict(rows, "prl", held_out=4)
+    assert few.name == "undecided"
+    assert "needs at least 5 held-out episodes, got 4" in few.sentence
 
 
 def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture):
@@ -187,6 +226,7 @@ def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture):
         ({"prior": "1.5"}, "prior"),
         ({"demonstrations": demonstrations(8, held_out=2)}, "5 held-out demonstrations, got 2"),
         ({"annotations": demonstrations()}, "annotated episodes need rewards"),
+        ({"annotations": rated(1)}, "at least 2 annotated episodes, .*, got 1"),
         ({"demonstrations": [episode(0, solved=True, side=64)] * 20, "prior": 0.5}, "one shape"),
     ],
 )
@@ -213,14 +253,14 @@ def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys):
 def test_a_verdict_on_logs_without_successes_names_the_leak_check():
     row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.0}
     row |= {"mean/train": 0.9, "mean/replay": 0.0, "reward/mean": 0.0}
-    verdict = fit_verdict([{"kind": "probe", "step": 1, **row}], "nn-pugail")
+    verdict = fit_verdict([{"kind": "probe", "step": 1, **row}], "nn-pugail", held_out=9)
     assert verdict.name == "no successes found"
     assert "pureward check" in verdict.sentence
 
 
 def test_a_reward_model_that_explains_nothing_is_called_so():
     rows = [{"kind": "model", "step": 0, "model/explained": 0.01}]
-    assert fit_verdict(rows, "prl").name == "not learned"
+    assert fit_verdict(rows, "prl", held_out=9).name == "not learned"
 
 
 def test_the_command_line_fits_files_and_refuses_what_is_missing(

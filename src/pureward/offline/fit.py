@@ -177,6 +177,12 @@ def _fitter(
     if row.has_discriminator and row.prior is None:
         _check_enough(positives, logs, prior)
     data = Supervision.of(positives.episodes, stack=stack, device=device)
+    rated = len((annotated or data.train).episodes.unique())
+    if row.has_reward_model and config.model.held_out and rated < 2:
+        raise InputError(
+            "r_φ needs at least 2 annotated episodes, one of them to measure its error, "
+            f"got {rated} besides --held-out; annotate more"
+        )
     known = None
     if "failures" in loaded:
         known = FrameBank(loaded["failures"].episodes, stack=stack, device=device)
@@ -348,8 +354,9 @@ class _Fit:
         if state == "finished":
             from pureward.offline.picture import draw_fit
 
-            verdict = fit_verdict(read_metrics(self.directory.metrics), fitter.method)
-            draw_fit(read_metrics(self.directory.metrics), fitter, path / "fit.png")
+            rows = read_metrics(self.directory.metrics)
+            verdict = fit_verdict(rows, fitter.method, held_out=fitter.held_out)
+            draw_fit(rows, fitter, path / "fit.png")
         told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}
         made = made_with(fitter.logs.device)
         self.directory.write_status(

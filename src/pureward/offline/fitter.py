@@ -13,6 +13,7 @@ from pureward.errors import TrainingError
 from pureward.online.learner import RewardLearner
 from pureward.online.online_reward import DEFAULT_PRIOR, SMALL
 from pureward.online.supervision import Supervision, subset
+from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
@@ -131,6 +132,10 @@ class Fitter:
         )
         if self.learner.discriminator is not None:
             self.learner.discriminator.captured = logs.device.type == "cuda"
+        # Held-out episodes with rewards that r_φ has not seen, not even to stop in time.
+        self._unseen = data.held_out if annotated is None else None
+        self.held_out = self._count_held_out(data)
+        """Held-out episodes that the probes and the error of r_φ rest on, the fewer of both."""
         banks = data.sources() | {"replay": logs}
         self._probed = {k: bank[subset(bank, _PROBE_FRAMES)] for k, bank in banks.items()}
         self._generator = torch.Generator(logs.device).manual_seed(seed)
@@ -144,7 +149,23 @@ class Fitter:
 
     def fit_model(self, progress: Callable[[Pass], None] | None = None) -> FitReport | None:
         """Fit r_φ if the method has one; call it once, before `learn`."""
-        return self.learner.fit(progress)
+        report, bank = self.learner.fit(progress), self._unseen
+        if report is None or bank is None:
+            return report
+        assert self.learner.model is not None
+        rows = torch.arange(len(bank))
+        error = self.learner.model.error(bank.every(), bank.rewards, rows)
+        return replace(report, held_out_error=error)
+
+    def _count_held_out(self, data: Supervision) -> int:
+        model, counts = self.learner.model, []
+        if self.has_discriminator or self._unseen is not None:
+            counts.append(0 if data.held_out is None else len(data.held_out.episodes.unique()))
+        if model is not None and self._unseen is None:
+            bank = self.learner.annotated
+            _, rows = split_by_episode(len(bank), bank.episodes, model.config.held_out)
+            counts.append(len(bank.episodes[rows].unique()))
+        return min(counts)
 
     def learn(self, updates: int) -> dict[str, float]:
         """Update D and return means of its metrics, with one host sync."""

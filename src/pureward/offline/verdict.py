@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import Rows, Verdict, find_verdict
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
 #: Share of the variance of held-out rewards that r_φ must explain.
 EXPLAINED = 0.2
@@ -16,12 +17,14 @@ _WORDS = {
 }
 
 
-def fit_verdict(rows: Rows, method: str) -> Verdict:
+def fit_verdict(rows: Rows, method: str, *, held_out: int) -> Verdict:
     """Return what the metrics of a fit mean for its reward; rules as for runs, in other words.
 
     Args:
         rows: of its metrics.jsonl; steps count updates of D.
         method: its name in `METHODS`.
+        held_out: number of held-out episodes that the metrics rest on; with fewer than an estimate
+            of η needs, a reward is not called healthy.
     """
     found = find_verdict(rows, method)
     numbers = found.numbers | {
@@ -49,4 +52,10 @@ def fit_verdict(rows: Rows, method: str) -> Verdict:
         name, sentence = "healthy", model
     elif model:
         sentence += f"; {model}"
+    if name == "healthy" and held_out < FEWEST_EPISODES:
+        name = "undecided"
+        sentence += (
+            f"; no fault was found, but a verdict needs at least {FEWEST_EPISODES} held-out "
+            f"episodes, got {held_out}; bring more"
+        )
     return replace(found, name=name, sentence=sentence, numbers=numbers)

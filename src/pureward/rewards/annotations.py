@@ -61,7 +61,8 @@ def split_by_episode(count: int, episodes: Tensor | None, share: float) -> tuple
     labels = episodes.cpu().unique()
     if len(labels) < 2:
         raise InputError(
-            f"holding out an episode needs at least 2, got {len(labels)}; pass held_out=0"
+            f"holding out an episode needs at least 2, got {len(labels)}; pass held_out=0, "
+            "on the command line --reward.model.held-out 0"
         )
     held = min(len(labels) - 1, max(1, round(share * len(labels))))
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED))
