@@ -2,11 +2,13 @@
 """How fast the page of `pureward studio` is: the first picture of each view, and scrubbing.
 
     python benchmarks/studio.py
+    python benchmarks/studio.py runs/gated
 
 Opens a run of 10,000 evaluations, and a set of 1,000 episodes of 100 steps, in a browser without a
 cache. The time runs from opening the address to the first curves or the first frame. Scrubbing
 moves the pointer by one frame of the episode at every refresh of the screen, which is 60 a second,
-and counts frames that were drawn in time. Prints the best of several tries: others may use the
+and counts frames that were drawn in time; in the view of runs it needs a trained run, whose policy
+acts first. Prints the best of several tries: others may use the
 processor.
 
 Needs `pip install playwright` and a browser: `apt-get install chromium`.
@@ -21,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import tyro
@@ -33,22 +36,30 @@ _FIRST = {
     "evidence": "() => document.querySelector('.charts canvas[width]') && performance.now()",
     "sketch": "() => document.querySelector('#frame').dataset.frame && performance.now()",
 }
-# Drag over the band above the curve. Resolves to the frames that were drawn in time, and how many
+# Where to drag in each view, the picture that follows, the margins of the time axis in pixels, and
+# the frame at its left end.
+_AXES = {
+    "evidence": {"on": "tracks", "shown": "scored-frame", "left": 44, "right": 10, "first": 1},
+    "sketch": {"on": "curve", "shown": "frame", "left": 34, "right": 12, "first": 0},
+}
+# Drag over the upper edge. Resolves to the frames that were drawn in time, and how many
 # milliseconds it took.
-_SCRUB = """async (steps) => {
-  const canvas = document.getElementById("curve"), shown = document.getElementById("frame");
+_SCRUB = """async ({ on, shown: name, left, right, first, steps }) => {
+  const canvas = document.getElementById(on), shown = document.getElementById(name);
+  canvas.scrollIntoView({ block: "end" });
   const box = canvas.getBoundingClientRect();
+  const long = canvas.clientWidth - left - right;
   const send = (kind, frame) => canvas.dispatchEvent(new PointerEvent(kind, {
-    clientX: box.left + 34 + ((canvas.clientWidth - 46) * frame) / steps, clientY: box.top + 8,
+    clientX: box.left + left + (long * (frame - first)) / (steps - first), clientY: box.top + 8,
     pointerId: 1, bubbles: true, buttons: 1,
   }));
   const refresh = () => new Promise(requestAnimationFrame);
   canvas.setPointerCapture = () => {};
-  send("pointerdown", 0);
+  send("pointerdown", first);
   let drawn = 0;
   const start = await refresh();
   let end = start;
-  for (let frame = 1; frame <= steps; frame++) {
+  for (let frame = first + 1; frame <= steps; frame++) {
     send("pointermove", frame);
     end = await refresh();
     drawn += Number(shown.dataset.frame) === frame;
@@ -60,8 +71,10 @@ _SCRUB = """async (steps) => {
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
-    """How often to measure."""
+    """What to measure, and how often."""
 
+    run: Annotated[Path | None, tyro.conf.Positional] = None
+    """A trained run, to measure scrubbing in the view of runs."""
     tries: int = 5
     """Tries of each; the best counts."""
 
@@ -114,8 +127,18 @@ def opened(browser: Browser, address: str, view: str) -> Iterator[tuple[Page, fl
     context.close()
 
 
-def scrub(page: Page) -> tuple[float, float]:
+def search(page: Page) -> int:
+    """Let the run's policy act; return the number of steps of the first episode."""
+    page.wait_for_load_state("networkidle")
+    if page.locator("#found").is_hidden():
+        page.click("#search")
+    page.wait_for_selector("#scored-frame[data-frame]", timeout=300_000)
+    return int(page.inner_text("#instant").split(":")[0].split()[-1])
+
+
+def scrub(page: Page, view: str, steps: int) -> tuple[float, float]:
     """Return frames per second, and milliseconds of processor time that the page takes a frame."""
+    page.wait_for_load_state("networkidle")
     tool = page.context.new_cdp_session(page)
     tool.send("Performance.enable", {"timeDomain": "threadTicks"})
 
@@ -124,8 +147,8 @@ def scrub(page: Page) -> tuple[float, float]:
         return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
 
     before = work()
-    drawn, took = page.evaluate(_SCRUB, _STEPS)
-    return 1000 * drawn / took, 1000 * (work() - before) / _STEPS
+    drawn, took = page.evaluate(_SCRUB, _AXES[view] | {"steps": steps})
+    return 1000 * drawn / took, 1000 * (work() - before) / (steps - _AXES[view]["first"])
 
 
 def main(args: Args) -> None:
@@ -136,16 +159,20 @@ def main(args: Args) -> None:
         run, data = Path(folder, "run"), Path(folder, "set.npy")
         write_run(run)
         write_set(data)
-        for path, view in ((run, "evidence"), (data, "sketch")):
+        places = [(run, "evidence"), (data, "sketch")]
+        if args.run is not None:
+            places.append((args.run, "evidence"))
+        for path, view in places:
             first, rates = [], []
             with studio(path) as address:
                 for _ in range(args.tries):
                     with opened(browser, address, view) as (page, milliseconds):
                         first.append(milliseconds)
-                        if view == "sketch":
-                            page.wait_for_load_state("networkidle")
-                            rates.append(scrub(page))
-            print(f"{view}: first picture after {min(first) / 1000:.2f} s", end="")
+                        if path == args.run:
+                            rates.append(scrub(page, view, search(page)))
+                        elif path == data:
+                            rates.append(scrub(page, view, _STEPS))
+            print(f"{path.name}, {view}: first picture after {min(first) / 1000:.2f} s", end="")
             if rates:
                 frames, work = max(rate for rate, _ in rates), min(each for _, each in rates)
                 print(f"; scrubbing, {frames:.1f} frames/s, {work:.1f} ms of work a frame", end="")
