@@ -36,7 +36,7 @@ PRESETS = {
             "reward.labels": "cached",
             "reward.network.view.crop": 1.0,
             # Table 3's 1e-4 had not fitted 20,000 frames after twenty passes
-            # (results/jaco/notes.md).
+            # (results/log/arm.md).
             "reward.model.learning_rate": 1e-3,
             "reward.model.decay": True,
             "reward.model.batch_size": 128,
