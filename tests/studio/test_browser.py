@@ -328,6 +328,18 @@ def test_a_thousand_episodes_are_a_few_rows(context, tmp_path):
         page.locator(".row[aria-selected=true]", has_text="999").wait_for()
 
 
+# Rows of one run must not be drawn when another is chosen.
+ANOTHER_RUN = """async () => {
+  const { Evidence } = await import("/static/evidence.js");
+  const view = new Evidence(() => {});
+  view.rows = [{ number: 0, mark: "", true_return: 1, learned_return: 2 }];
+  view.list.show(1, 0);
+  await view.choose(0);
+  view.list.draw();
+  return view.list.count;
+}"""
+
+
 def test_a_run_in_training_is_followed_and_its_words_are_text(context, data, tmp_path):
     path = write_run(tmp_path / "<b>run", "nn-pugail", course(10.0))
     with serving(data, runs=[path]) as address:
@@ -341,6 +353,7 @@ def test_a_run_in_training_is_followed_and_its_words_are_text(context, data, tmp
         line.get_by_text("2,000 env steps").wait_for()
         page.locator("#search").click()
         page.locator("#searching", has_text="needs demonstrations").wait_for()  # one sentence
+        assert page.evaluate(ANOTHER_RUN) == 0
 
 
 def test_spans_are_shaded_where_much_is_promised_and_d_is_low(context, data):

@@ -9,6 +9,7 @@ import torch
 pytest.importorskip("starlette", reason="needs the extra studio")
 
 import pureward
+from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
 from pureward.files import write_json
 from pureward.rewards.config import RewardConfig
@@ -106,7 +107,8 @@ def test_episodes_are_scored_sorted_and_shown(run):
     gaps = [abs(row["predicted_return"] - row["true_return"]) for row in rows]
     assert gaps == sorted(gaps, reverse=True)
     first = search.episode(rows[0]["number"])
-    assert (first["steps"], first["count"]) == (20, 21)
+    steps = TASKS["reach"].horizon
+    assert (first["steps"], first["count"]) == (steps, steps + 1)
     assert set(first["tracks"]) == {"true r", "paid", "r_φ", "D"}
     assert sum(first["tracks"]["true r"]) == pytest.approx(rows[0]["true_return"], abs=1e-3)
     assert search.strip(0, 0)[:4] == b"\x89PNG"
@@ -140,7 +142,8 @@ def test_marks_become_datasets_and_can_be_taken_back(run):
     assert search.mark(2, "failure") == {"failure": str(failures)}
     search.mark(3, "failure")
     (two, three) = pureward.read_episodes(failures, size=None)
-    assert (two.split, len(two), two.frames.shape[0]) == ("failure", 20, 21)
+    steps = TASKS["reach"].horizon
+    assert (two.split, len(two), two.frames.shape[0]) == ("failure", steps, steps + 1)
     assert torch.equal(three.frames[:], search._scored[3].episode.frames)
     assert set(search.mark(3, "success")) == {"failure", "success"}
     assert len(pureward.read_episodes(failures)) == 1
@@ -149,8 +152,20 @@ def test_marks_become_datasets_and_can_be_taken_back(run):
     assert len(pureward.read_episodes(failures)) == 2
     again.mark(0, "")
     assert len(pureward.read_episodes(failures)) == 1
+    rows = {row["number"]: row["mark"] for row in again.describe()["episodes"]}
+    assert rows == {0: "", 1: "", 2: "failure", 3: "success"}
+    again.mark(2, "failure")  # not twice
+    assert len(pureward.read_episodes(failures)) == 1
+    assert set(again.mark(2, "")) == {"success"}
     with pytest.raises(InputError, match="a mark must be"):
         search.mark(0, "../x")
+
+
+def test_a_link_in_place_of_marked_episodes_is_not_followed(run, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/marked").symlink_to(run)
+    with pytest.raises(InputError, match="must be a folder, and is a link"):
+        Search(tmp_path / "run")._marked([])
 
 
 def test_a_run_on_the_true_reward_has_nothing_to_compare(tmp_path):

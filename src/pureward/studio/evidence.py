@@ -7,9 +7,10 @@ from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
+import torch
 
-from pureward.data.dataset import read_dataset
-from pureward.data.episodes import FAILURE, TRAIN
+from pureward.data.dataset import in_memory, read_dataset
+from pureward.data.episodes import FAILURE, TRAIN, Episode
 from pureward.data.writing import write_episodes
 from pureward.diagnostics.evidence import ScoredEpisode, by_difference, score_episode
 from pureward.diagnostics.history import History, has_eta, read_history, trained_for, true_eta
@@ -109,13 +110,14 @@ class Search:
     def _work(self) -> None:
         try:
             scored = self._search()
+            marks, before = self._marked(scored)
         except Exception as error:  # else the page would wait forever
             known = isinstance(error, InputError | SimulationError | OSError)
             text = str(error) if known else f"{type(error).__name__}: {in_brief(error)}"
             self._state, self._error = "failed", text
             return
         with self._lock:
-            self._scored, self._marks, self._before = scored, {}, {}
+            self._scored, self._marks, self._before = scored, marks, before
             self._state = "done"
 
     def _search(self) -> list[ScoredEpisode]:
@@ -129,6 +131,19 @@ class Search:
         stack = policy.config.replay.frame_stack
         with policy.config.make_env(_EPISODES, "cpu", seed=0, cameras=True) as env:
             return [score_episode(each, reward, stack) for each in rollout(env, policy.act)]
+
+    def _marked(self, scored: list[ScoredEpisode]) -> tuple[dict[int, str], dict[str, list]]:
+        """The marks of these episodes from earlier searches, and other episodes marked then."""
+        marks: dict[int, str] = {}
+        before: dict[str, list] = {kind: [] for kind in MARKS}
+        for kind in MARKS:
+            folder = self._folder(kind)
+            for episode in read_dataset(folder) if folder.exists() else []:
+                same = [n for n, one in enumerate(scored) if _same(one.episode, episode)]
+                marks |= dict.fromkeys(same, kind)
+                if not same:
+                    before[kind].append(in_memory(episode))
+        return marks, before
 
     def describe(self) -> dict[str, Any]:
         """Return the state of the search, and the episodes, those first that differ most."""
@@ -183,17 +198,12 @@ class Search:
                 self._marks[number] = mark
             for kind in sorted(kinds):
                 self._write(kind)
-            folders = {kind: self.path / "marked" / MARKS[kind][0] for kind in MARKS}
+            folders = {kind: self._folder(kind) for kind in MARKS}
             return {kind: str(path) for kind, path in folders.items() if path.exists()}
 
     def _write(self, kind: str) -> None:
         """Write the episodes of a mark: those of earlier searches, and this one's."""
-        name, split = MARKS[kind]
-        folder = self.path / "marked" / name
-        if (self.path / "marked").is_symlink() or folder.is_symlink():
-            raise InputError(f"{folder} must be a folder, and is a link; replace or delete it")
-        if kind not in self._before:
-            self._before[kind] = list(read_dataset(folder)) if folder.exists() else []
+        (name, split), folder = MARKS[kind], self._folder(kind)
         chosen = [self._scored[n].episode for n, mark in self._marks.items() if mark == kind]
         episodes = self._before[kind] + [replace(each, split=split) for each in chosen]
         if not episodes:
@@ -204,11 +214,25 @@ class Search:
         with whole_folder(folder, again=True) as partial:
             write_episodes(partial, episodes, task=task, name=name)
 
+    def _folder(self, kind: str) -> Path:
+        """The dataset of a mark."""
+        folder = self.path / "marked" / MARKS[kind][0]
+        if folder.parent.is_symlink() or folder.is_symlink():
+            raise InputError(f"{folder} must be a folder, and is a link; replace or delete it")
+        return folder
+
     def _get(self, number: int) -> tuple[ScoredEpisode, Any]:
         if not 0 <= number < len(self._scored):
             raise InputError(f"there is no episode {number}; search for episodes first")
         scored = self._scored[number]
         return scored, scored.episode.frames
+
+
+def _same(one: Episode, other: Episode) -> bool:
+    frames, others = one.frames, other.frames
+    if frames is None or others is None or frames.shape != others.shape:
+        return False
+    return torch.equal(frames[:], others[:])
 
 
 def _tracks(scored: ScoredEpisode) -> dict[str, list[float]]:

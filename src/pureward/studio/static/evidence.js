@@ -106,6 +106,7 @@ export class Evidence {
     this.run = run;
     this.info = null;
     this.rows = [];
+    this.list.show(0, -1);
     byId("found").hidden = true;
     await this.wait(await getJson(this.path));
   }
