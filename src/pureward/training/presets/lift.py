@@ -28,7 +28,7 @@ PRESETS = {
         },
         "learned": {
             # Drawing two cameras costs the most.
-            "env_steps": 6_000_000,
+            "env_steps": 8_000_000,
             "batch": 1024,
             "guided": 0.25,  # without it not even the true reward is learned
             "replay.capacity": 600_000,  # 15 GB of frames

@@ -28,7 +28,7 @@ PRESETS = {
         },
         "learned": {
             # Drawing two cameras costs the most.
-            "env_steps": 3_000_000,
+            "env_steps": 20_000_000,
             "batch": 1024,
             "guided": 0.25,  # without it not even the true reward is learned
             "replay.capacity": 300_000,
@@ -45,7 +45,7 @@ PRESETS = {
             "reward.model.decay": True,
             "reward.model.batch_size": 128,
             "reward.model.epochs": 30,
-            "evaluate_every": 400_000,
+            "evaluate_every": 1_000_000,
         },
         # As for the walker; not measured on stack.
         "imitation": {
