@@ -180,8 +180,8 @@ def _fitter(
     rated = len((annotated or data.train).episodes.unique())
     if row.has_reward_model and config.model.held_out and rated < 2:
         raise InputError(
-            "r_φ needs at least 2 annotated episodes, one of them to measure its error, "
-            f"got {rated} besides --held-out; annotate more"
+            f"r_φ needs at least 2 annotated episodes that are not held out, got {rated} of "
+            f"{len(loaded['annotations'].episodes)}; annotate more or lower --held-out"
         )
     known = None
     if "failures" in loaded:
@@ -326,7 +326,7 @@ class _Fit:
                     bar.update(fitter.updates - bar.n)
                 if fitter.updates == until:
                     means = {n: fmean(row[n] for row in metrics) for n in metrics[0]}
-                    self._write("train", means | fitter.learner.update_prior(until / self.total))
+                    self._write("train", means | fitter.learner.update_prior())
                     self._write("probe", fitter.probe())
                     self._keep()
         if not fitter.has_discriminator:
