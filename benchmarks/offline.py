@@ -182,7 +182,7 @@ def run_one(
     found: dict[str, float] = {}
     while fitter.has_discriminator and fitter.updates < args.updates:
         fitter.learn(min(-(-args.updates // 4), args.updates - fitter.updates))
-        found |= fitter.learner.update_prior(fitter.updates / args.updates)
+        found |= fitter.learner.update_prior()
     figures = measure(fitter, logs, bank)
     if "prior/value" in found:
         figures |= {"eta": found["prior/value"], "true_eta": true_eta}

@@ -43,7 +43,7 @@ def latest(prior: EstimatedPrior):
 def test_estimates_are_smoothed_and_kept_without_scores():
     prior = EstimatedPrior("bbe")
     assert prior.wants == {"scores"}
-    assert prior(Evidence(progress=0.3)) == 0.1
+    assert prior(Evidence()) == 0.1
     assert prior.latest is None
     first = prior(evidence(20, 80))
     value = latest(prior).value
@@ -51,7 +51,7 @@ def test_estimates_are_smoothed_and_kept_without_scores():
     assert first == latest(prior).smoothed == pytest.approx(0.05 + value / 2)
     second = prior(evidence(20, 80))
     assert second == pytest.approx(first / 2 + value / 2)
-    assert prior(Evidence(progress=0.9)) == second
+    assert prior(Evidence()) == second
 
 
 def test_interval_contains_the_truth_and_narrows_with_trajectories():

@@ -6,7 +6,7 @@ import pytest
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS, choose
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.priors import EstimatedPrior, FixedPrior, LinearPrior
+from pureward.rewards.priors import EstimatedPrior, FixedPrior
 from pureward.rewards.risks import RISKS, upu
 from pureward.rewards.view import View
 
@@ -66,7 +66,6 @@ def test_every_pu_method_takes_every_prior(name):
     assert choose(name) == (own, FixedPrior(value=0.5))
     assert choose(name, prior="0.3") == (own, FixedPrior(value=0.3))
     assert choose(name, prior=0.3) == (own, FixedPrior(value=0.3))
-    assert choose(name, prior="linear:0.1:0.7") == (own, LinearPrior(start=0.1, end=0.7))
     choice = choose(name, prior="bbe")
     assert choice is not None
     assert choice.risk is own
@@ -105,7 +104,7 @@ def test_methods_have_their_own_risk_and_prior_by_default():
         ("nn-pugail", {"risk": "nnlu"}, "unknown risk 'nnlu'; choose from pn, upu, nnpu, nnpnu"),
         ("nn-pugail", {"failures": True}, "known failures are given, and the risk nnpu takes non"),
         ("nn-pugail", {"risk": "nnpnu"}, "failures are not given, and the risk nnpnu needs some"),
-        ("nn-pugail", {"prior": "half"}, "a prior is a number such as 0.5, or one of linear, bbe"),
+        ("nn-pugail", {"prior": "half"}, "a prior is a number such as 0.5, or one of bbe"),
         ("bail", {}, "unknown method 'bail'"),
     ],
 )

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from pureward.errors import InputError
-from pureward.rewards.priors import PRIORS, Evidence, FixedPrior, LinearPrior, parse_prior
+from pureward.rewards.priors import PRIORS, Evidence, FixedPrior, parse_prior
 
 
 def test_fixed():
     assert parse_prior("0.25") == FixedPrior(value=0.25)
-    assert parse_prior("0.25")(Evidence(progress=0.9)) == 0.25
+    assert parse_prior("0.25")(Evidence()) == 0.25
 
 
 def test_a_number_is_a_fixed_prior():
@@ -24,27 +24,17 @@ def test_a_number_is_a_fixed_prior():
             parse_prior(neither)  # type: ignore[arg-type]
 
 
-def test_linear_by_hand():
-    prior = parse_prior("linear:0.1:0.7")
-    assert prior == LinearPrior(start=0.1, end=0.7)
-    values = [prior(Evidence(progress=p)) for p in (0.0, 0.5, 1.0, 1.5)]
-    assert values == pytest.approx([0.1, 0.4, 0.7, 0.7])
-
-
-@pytest.mark.parametrize(
-    "text", ["", "half", "linear:0.1", "linear:0.1:0.2:0.3", "0.5:0.5", "linear:a:b"]
-)
+@pytest.mark.parametrize("text", ["", "half", "bbe:0.1:0.2:0.3", "0.5:0.5", "bbe:a:b"])
 def test_unreadable(text):
     with pytest.raises(InputError, match="a prior is a number such as"):
         parse_prior(text)
 
 
-@pytest.mark.parametrize("text", ["0.25", "linear:0.1:0.7"])
-def test_fixed_and_linear_priors_want_no_evidence(text):
-    assert not parse_prior(text).wants
+def test_a_fixed_prior_wants_no_evidence():
+    assert not parse_prior("0.25").wants
 
 
-@pytest.mark.parametrize("text", ["0", "1", "-0.2", "nan", "linear:0:0.5", "linear:0.5:1"])
+@pytest.mark.parametrize("text", ["0", "1", "-0.2", "nan"])
 def test_out_of_range(text):
     with pytest.raises(InputError, match=r"must lie inside \(0, 1\)"):
         parse_prior(text)
@@ -56,5 +46,5 @@ def test_a_registered_prior(monkeypatch):
 
     monkeypatch.setitem(PRIORS, "halves", halves)
     assert parse_prior("halves:3") == FixedPrior(value=0.125)
-    with pytest.raises(InputError, match="one of linear, bbe, acc, halves with its numbers"):
+    with pytest.raises(InputError, match="one of bbe, acc, halves with its numbers"):
         parse_prior("halves:3:4")

@@ -114,7 +114,7 @@ class RewardLearner:
         self._generator = torch.Generator(device).manual_seed(seed)
         sources = {name: bank[subset(bank, probe_frames)] for name, bank in data.sources().items()}
         self._probes = Probes(sources, most=probe_frames)
-        self.update_prior(0.0)
+        self.update_prior()
 
     def fit(self, progress: Callable[[Pass], None] | None = None) -> FitReport | None:
         """Fit the reward model, if there is one; `progress` is called after each pass."""
@@ -123,9 +123,9 @@ class RewardLearner:
         bank = self.annotated
         return self.model.fit(bank.every(), bank.rewards, episodes=bank.episodes, progress=progress)
 
-    def update_prior(self, progress: float) -> dict[str, float]:
-        """Set η for the next updates at this share of the run; return metrics."""
-        return {} if self._prior is None else self._prior.update(progress, self._generator)
+    def update_prior(self) -> dict[str, float]:
+        """Set η for the next updates; return metrics."""
+        return {} if self._prior is None else self._prior.update(self._generator)
 
     def probe(self, solved: Tensor | None = None) -> dict[str, float]:
         """Return P(success) and predictions on known kinds of frames and on the agent's.

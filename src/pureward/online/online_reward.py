@@ -66,7 +66,6 @@ class OnlineReward:
         stack: int = 1,
         horizon: int | None = None,
         capacity: int = 20_000,
-        total: int | None = None,
         held_out: float = 0.2,
         device: str | torch.device = "auto",
         seed: int = 0,
@@ -88,7 +87,6 @@ class OnlineReward:
                 added to the reward of a step that terminates. Demonstrations given as arrays,
                 images or videos terminate if they are shorter.
             capacity: number of the agent's frames that are kept.
-            total: frames that will be observed, for a prior that changes over the run.
             held_out: share of the episodes held out for estimates and probes, if the data has no
                 splits of its own.
             device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
@@ -104,7 +102,7 @@ class OnlineReward:
                 raise InputError(f"{method} {verb} {name}; give {row.positives} alone")
         check_seed(seed)
         self.method, self.device = method, find_device(device)
-        self._stack, self._total, self._horizon = stack, total, horizon
+        self._stack, self._horizon = stack, horizon
         positives = demonstrations if annotations is None else annotations
         episodes = _episodes(positives, held_out, horizon=horizon)
         if annotations is not None:
@@ -186,8 +184,7 @@ class OnlineReward:
         adversary = self.learner.adversary
         if adversary is None or updates < 1 or len(self.frames) < adversary.batch:
             return {}
-        progress = 0.0 if not self._total else min(1.0, self.frames.observed / self._total)
-        metrics = self.learner.update_prior(progress)
+        metrics = self.learner.update_prior()
         rows = [adversary.update(self.frames, self._generator) for _ in range(updates)]
         names = list(rows[0])
         means = torch.stack([torch.stack([row[n].float() for n in names]) for row in rows]).mean(0)

@@ -33,7 +33,7 @@ class PriorUpdates:
         """Check that the data has the episodes that the prior needs.
 
         Args:
-            prior: fixed, scheduled or estimated.
+            prior: fixed or estimated.
             adversary: D and its data.
             agent: the agent's frames.
             data: held-out episodes and failures for an estimate.
@@ -47,15 +47,14 @@ class PriorUpdates:
         self._warmup_steps = warmup_steps
         self._warned = False
 
-    def update(self, progress: float, generator: torch.Generator) -> dict[str, float]:
+    def update(self, generator: torch.Generator) -> dict[str, float]:
         """Set D's η for the next updates and return metrics.
 
         Args:
-            progress: share of the run that is done.
             generator: for the choice of agent frames.
         """
         scored = "scores" in self._prior.wants and self._enough_steps()
-        evidence = self._evidence(progress, generator) if scored else Evidence(progress=progress)
+        evidence = self._evidence(generator) if scored else Evidence()
         eta = self._prior(evidence)
         self._adversary.discriminator.set_prior(eta)
         numbers, warning = self._prior.report()
@@ -83,13 +82,12 @@ class PriorUpdates:
         self._adversary.discriminator.set_prior(state.pop("eta"))  # used until the next update
         self._prior.load_state_dict(state)
 
-    def _evidence(self, progress: float, generator: torch.Generator) -> Evidence:
+    def _evidence(self, generator: torch.Generator) -> Evidence:
         unlabeled, unlabeled_episodes = self._agent_scores(generator)
         positive, positive_episodes = self._scores(self._data.held_out, generator)
         known = self._data.failures if self._adversary.failures is not None else None
         failure, failure_episodes = self._scores(known)
         return Evidence(
-            progress=progress,
             held_out_positive_logits=positive,
             held_out_episodes=positive_episodes,
             unlabeled_logits=unlabeled,

@@ -49,7 +49,7 @@ class RunConfig:
     images: tuple[str, ...] = ()
     """Images of the dataset to stack as channels, if it has several."""
     prior: str = ""
-    """η, the share of successes in the agent's experience: 0.5, linear:0.1:0.7, bbe or acc; ""
+    """η, the share of successes in the agent's experience: 0.5, bbe or acc; ""
     for the method's default."""
     out: str = "runs/latest"
     """The run directory."""

@@ -40,8 +40,8 @@ class RunReward:
         """Fit the reward model, if there is one; `progress` is called after each pass."""
         return None
 
-    def update_prior(self, progress: float) -> dict[str, float]:
-        """Set η for the next updates at this share of the run; return metrics."""
+    def update_prior(self) -> dict[str, float]:
+        """Set η for the next updates; return metrics."""
         return {}
 
     def probe(self, solved: Tensor | None = None) -> dict[str, float]:
@@ -143,9 +143,9 @@ class LearnedRunReward(RunReward):
         """Fit r_φ to the annotated frames."""
         return self.learner.fit(progress)
 
-    def update_prior(self, progress: float) -> dict[str, float]:
-        """Set η for the next updates at this share of the run; return metrics."""
-        return self.learner.update_prior(progress)
+    def update_prior(self) -> dict[str, float]:
+        """Set η for the next updates; return metrics."""
+        return self.learner.update_prior()
 
     def probe(self, solved: Tensor | None = None) -> dict[str, float]:
         """Return P(success) and predictions on known kinds of frames and on the replay."""

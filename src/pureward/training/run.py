@@ -181,8 +181,7 @@ class Run:
     def write_metrics(self) -> None:
         """Update η and write the means of the metrics since the last call."""
         values = self.learner.read_metrics()
-        progress = min(1.0, self.env_steps / self.config.env_steps)
-        values |= self.learner.reward.update_prior(progress)
+        values |= self.learner.reward.update_prior()
         values |= self.truth.read() | (self.actors.read() if self.actors else {})
         values |= {"updates": self.learner.updates, "seconds": self.clock.read()}
         self._write("train", values)

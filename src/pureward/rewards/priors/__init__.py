@@ -6,7 +6,6 @@ from pureward.rewards.priors.prior import (
     PRIORS,
     Evidence,
     FixedPrior,
-    LinearPrior,
     Prior,
     parse_prior,
 )
@@ -16,7 +15,6 @@ __all__ = [
     "EstimatedPrior",
     "Evidence",
     "FixedPrior",
-    "LinearPrior",
     "Prior",
     "parse_prior",
 ]

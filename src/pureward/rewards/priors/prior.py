@@ -27,8 +27,6 @@ class Evidence:
     Episodes are integers, any labels; frames of one trajectory have the same one.
     """
 
-    progress: float = 0.0
-    """Completed share of the run, 0 to 1."""
     held_out_positive_logits: Tensor | None = None
     """(n,) logits of positives that the discriminator never trained on."""
     held_out_episodes: Tensor | None = None
@@ -76,30 +74,6 @@ PRIORS: Registry[Callable[..., Prior]] = Registry("prior")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPrior(Prior):
-    """η that changes linearly over the run."""
-
-    start: float
-    """η at the beginning."""
-    end: float
-    """η at the end."""
-
-    def __post_init__(self) -> None:
-        for name in ("start", "end"):
-            _check_share(name, getattr(self, name))
-
-    def __call__(self, evidence: Evidence) -> float:
-        """Return η at the evidence's progress."""
-        done = min(1.0, max(0.0, evidence.progress))
-        return self.start + (self.end - self.start) * done
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Start and end, in order."""
-        return min(self.start, self.end), max(self.start, self.end)
-
-
-@dataclass(frozen=True, kw_only=True)
 class FixedPrior(Prior):
     """The same η throughout, as in the paper."""
 
@@ -124,14 +98,8 @@ def _check_share(name: str, value: float) -> None:
         raise InputError(f"prior {name} must lie inside (0, 1), got {value}; try 0.5")
 
 
-@PRIORS.register("linear")
-def linear(start: float, end: float) -> Prior:
-    """linear:START:END."""
-    return LinearPrior(start=start, end=end)
-
-
 def parse_prior(text: str | float) -> Prior:
-    """Return the prior for a number or a text such as "linear:0.1:0.7" or "bbe"."""
+    """Return the prior for a number or a text such as "bbe" or "bbe:0.1:0.9"."""
     if isinstance(text, Real):
         return FixedPrior(value=float(text))
     kind, *rest = text.split(":") if isinstance(text, str) else ("",)
@@ -146,6 +114,6 @@ def parse_prior(text: str | float) -> Prior:
             raise
         raise InputError(
             f"a prior is a number such as 0.5, or one of {', '.join(PRIORS)} with its numbers, "
-            f"such as linear:0.1:0.7 or bbe:0.1:0.9, got {text!r}"
+            f"such as bbe:0.1:0.9, got {text!r}"
         ) from None
     return make(*numbers)
