@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,3 +87,15 @@ class RollingStack:
         """Add the next frames and return the stacks that end in them, oldest first."""
         self._kept = [*self._kept[1:], frames]
         return torch.cat(self._kept, dim=1)
+
+
+def black_frames(
+    count: int, frame_shape: tuple[int, int, int], device: torch.device | str
+) -> Tensor:
+    """Return zeros, uint8 (count, channels, height, width).
+
+    On the CPU a page of it takes memory only after something is written to it.
+    """
+    if torch.device(device).type == "cpu":
+        return torch.from_numpy(np.zeros((count, *frame_shape), np.uint8))
+    return torch.zeros(count, *frame_shape, dtype=torch.uint8, device=device)

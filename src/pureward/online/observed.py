@@ -4,6 +4,7 @@
 import torch
 from torch import Tensor
 
+from pureward.data.frames import black_frames
 from pureward.errors import InputError
 
 
@@ -21,7 +22,7 @@ class ObservedFrames:
             device: the learner's.
         """
         self.device = device
-        self._frames = torch.zeros(capacity, *frame_shape, dtype=torch.uint8, device=device)
+        self._frames = black_frames(capacity, frame_shape, device)
         self._episode = torch.zeros(capacity, dtype=torch.int64, device=device)
         self._current = torch.zeros(0, dtype=torch.int64, device=device)  # episode of each world
         self._begun = 0

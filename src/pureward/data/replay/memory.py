@@ -10,6 +10,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from pureward.data.frames import black_frames
+
 #: Frames in a checkpoint that does not save the replay.
 _THINNED = 1024
 
@@ -29,7 +31,7 @@ class FrameMemory:
         """
         self.size = size
         # Rejected frames are written to the last row, so that there is no branch.
-        self._frames = torch.zeros(size + 1, *frame_shape, dtype=torch.uint8, device=device)
+        self._frames = black_frames(size + 1, frame_shape, device)
         self._offered = torch.zeros((), dtype=torch.int64, device=device)
 
     @torch.no_grad()

@@ -47,17 +47,17 @@ class Cameras:
         )
         with wp.ScopedDevice(wp.device_from_torch(engine.device)):
             if isinstance(engine, WarpEngine):
-                self._model, self._data = engine.warp_model, engine.warp_data
+                self._data = engine.warp_data
                 self._copies: list[tuple[Tensor, Tensor]] = []
             else:
-                self._model, self._data, self._copies = _mirror(engine)
+                self._data, self._copies = _mirror(engine)
             cameras = [known.index(name) for name in names]
             rasterizer = None
             if not (shadows or reference):
                 with suppress(CannotDrawError):
                     rasterizer = Rasterizer(engine.model, cameras, size)
             self._renderer = rasterizer or RayCaster(
-                engine, self._model, names, size=size, shadows=shadows
+                engine, _warp_model(engine), names, size=size, shadows=shadows
             )
         self.renderer = "ray caster" if rasterizer is None else "rasterizer"
         self._draw = Captured(engine.device, Workspace(engine.device))
@@ -77,9 +77,13 @@ class Cameras:
             self._renderer.draw(self._data, self.frames)
 
 
-def _mirror(engine: CpuEngine) -> tuple[mjw.Model, mjw.Data, list[tuple[Tensor, Tensor]]]:
-    """A Warp model, its data, and (target, source) pairs that copy the C engine's poses to it."""
+def _warp_model(engine: Engine) -> mjw.Model:
+    return engine.warp_model if isinstance(engine, WarpEngine) else mjw.put_model(engine.model)
+
+
+def _mirror(engine: CpuEngine) -> tuple[mjw.Data, list[tuple[Tensor, Tensor]]]:
+    """Data of a Warp model, and (target, source) pairs that copy the C engine's poses to it."""
     data = mjw.make_data(engine.model, nworld=engine.worlds, nconmax=1, njmax=1)
     mirrors = {name: wp.to_torch(getattr(data, name)) for name in _POSES}
     copies = [(to, engine.field(name).view(to.shape)) for name, to in mirrors.items()]
-    return mjw.put_model(engine.model), data, copies
+    return data, copies
