@@ -30,8 +30,8 @@ hypothesis.settings.register_profile("everywhere", deadline=None, derandomize=Tr
 hypothesis.settings.load_profile("everywhere")
 
 
-# Environments in processes start in milliseconds instead of seconds.
-multiprocessing.set_forkserver_preload(["torch", "gymnasium", "pureward.envs.gymnasium_env"])
+# Environments and runs in processes start in milliseconds instead of seconds.
+multiprocessing.set_forkserver_preload(["torch", "pureward.envs.gymnasium_env", "tiny"])
 
 
 def pytest_collection_finish():
@@ -71,8 +71,8 @@ def _one_render_kernel_per_scene():
 
 @pytest.fixture(scope="module")
 def short_episodes():
-    """Episodes of 20 steps and few frames an estimate: drawing and scoring take the longest."""
+    """Episodes of 10 steps and few frames an estimate: drawing and scoring take the longest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(TASKS, "reach", replace(TASKS["reach"], horizon=20))
+        patch.setitem(TASKS, "reach", replace(TASKS["reach"], horizon=10))
         patch.setattr("pureward.online.prior._FRAMES", 64)
         yield

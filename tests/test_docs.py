@@ -16,7 +16,6 @@ from pureward import OnlineReward
 from pureward.cli import main
 from pureward.envs import ENVIRONMENTS
 from pureward.envs.tasks import TASKS
-from pureward.online.online_reward import SMALL
 from pureward.runs.collect import collect
 from pureward.runs.config_file import flat, to_json
 from pureward.training import presets
@@ -52,19 +51,21 @@ def datasets(short_episodes, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def short_runs(monkeypatch, tmp_path):
-    """Presets of `reach` that take seconds, so that the code on the pages needs no change."""
-    small = flat(to_json(tiny(tmp_path, env_steps=96, evaluate_every=0, evaluate_episodes=1)))
+    """Settings that take seconds, so that the code on the pages needs no change."""
+    short = {"env_steps": 48, "warmup_steps": 16, "evaluate_every": 0, "evaluate_episodes": 1}
+    small = flat(to_json(tiny(tmp_path, **short)))
     small |= {
         "save_replay": False,
         "reward.batch": 4,
-        "reward.network.stage_channels": (4, 4),
+        "reward.network.stage_channels": (2, 2),
         "reward.network.stage_blocks": 0,
         "reward.model.epochs": 1,
     }
     monkeypatch.setitem(presets.PRESETS, "reach", {"fast": {"all": small}})
-    network = replace(SMALL.network, stage_channels=(4, 4))
-    defaults = OnlineReward.__init__.__kwdefaults__
-    monkeypatch.setitem(defaults, "config", replace(SMALL, network=network))
+    for function in (OnlineReward.__init__, pureward.fit):
+        config = function.__kwdefaults__["config"]
+        network = replace(config.network, stage_channels=(2, 2))
+        monkeypatch.setitem(function.__kwdefaults__, "config", replace(config, network=network))
 
 
 @pytest.fixture

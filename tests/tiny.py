@@ -1,11 +1,5 @@
-"""A run that takes a second, for tests to stop, kill and spoil.
+"""A run that takes a second, for tests to stop, kill and spoil."""
 
-    python tests/tiny.py DIRECTORY [--die-in-write N] [--env-steps N]
-
-trains it in this process; `--die-in-write N` kills the process inside its N-th checkpoint write.
-"""
-
-import argparse
 import os
 import signal
 from dataclasses import replace
@@ -23,7 +17,7 @@ from pureward.runs import checkpoint
 SMALL = D4PGConfig(actor_layers=(16,), critic_layers=(16,), atoms=11)
 SMALL_REWARD = RewardConfig(
     batch=4,
-    network=NetworkConfig(stage_channels=(4, 4), stage_blocks=0),
+    network=NetworkConfig(stage_channels=(2, 2), stage_blocks=0),
     model=RewardModelConfig(epochs=1, batch_size=128),
     labels="cached",
     refreshed=3,
@@ -44,45 +38,37 @@ def tiny(out, **changes) -> pureward.RunConfig:
         device="cpu",
         out=str(out),
         worlds=4,
-        env_steps=800,
+        env_steps=480,
         warmup_steps=40,
         updates_per_step=1,
         batch=16,
         replay=ReplayConfig(capacity=400),
         agent=SMALL,
         log_every=40,
-        evaluate_every=400,
+        evaluate_every=240,
         evaluate_episodes=2,
         checkpoint_every=80,
-        snapshot_every=200,
+        snapshot_every=120,
     )
     return replace(config, **changes)
 
 
-def die_in_write(which: int) -> None:
-    """Kill this process halfway through writing the tensors of a checkpoint."""
+def train_tiny(out: str, die_in_write: int = 0, **changes) -> None:
+    """Train it in a process of its own; kill the process inside its N-th checkpoint write.
+
+    Args:
+        out: folder of the run.
+        die_in_write: N; 0 for never.
+        changes: of its settings.
+    """
+    torch.set_num_threads(1)
     whole, count = checkpoint.write_tensors, iter(range(1, 10**9))
 
     def half(path, tensors):
         whole(path, tensors)
-        if next(count) == which:
+        if next(count) == die_in_write:
             os.truncate(path, path.stat().st_size // 2)
             os.kill(os.getpid(), signal.SIGKILL)
 
     checkpoint.write_tensors = half
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out")
-    parser.add_argument("--die-in-write", type=int, default=0)
-    parser.add_argument("--env-steps", type=int, default=800)
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    if args.die_in_write:
-        die_in_write(args.die_in_write)
-    pureward.train(tiny(args.out, env_steps=args.env_steps))
-
-
-if __name__ == "__main__":
-    main()
+    pureward.train(tiny(out, **changes))

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from pureward import OnlineReward, load_reward
+from pureward.data.episodes import Episode, split_by_share
 from pureward.errors import InputError
+from pureward.pixels import to_frames
 from tiny import ONLINE_REWARD
 
 CONFIG = ONLINE_REWARD
@@ -26,6 +28,16 @@ def demonstrations(count: int = 20) -> list[np.ndarray]:
     return [square(40, 6, seed=k) for k in range(count)]
 
 
+def small_demonstrations(count: int = 20, held_out: float = 0.2) -> list[Episode]:
+    """The same in frames of 32×32, for which learning takes a quarter of the time."""
+    splits = split_by_share(count, held_out)
+    frames = [to_frames(images, size=(32, 32)) for images in demonstrations(count)]
+    return [
+        Episode(frames=each, rewards=torch.zeros(5), split=split)
+        for each, split in zip(frames, splits, strict=True)
+    ]
+
+
 def observed(reward: OnlineReward, place: int, steps: int, *, seed: int = 100, length: int = 5):
     for t in range(steps):
         over = (t + 1) % length == 0
@@ -33,13 +45,13 @@ def observed(reward: OnlineReward, place: int, steps: int, *, seed: int = 100, l
 
 
 def test_it_learns_to_pay_for_successes_alone():
-    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    reward = OnlineReward(small_demonstrations(), config=CONFIG, device="cpu", prior=0.3)
     assert reward.learn() == {}, "nothing was observed yet"
     observed(reward, 4, 20)
     observed(reward, 40, 10, seed=500)  # a third of the agent's frames are successes
-    for _ in range(8):
+    for _ in range(4):
         metrics = reward.learn(10)
-    assert reward.updates == 80
+    assert reward.updates == 40
     assert metrics["prior"] == pytest.approx(0.3)
     good, bad = reward(square(40, 8, seed=7)), reward(square(4, 8, seed=8))
     assert good.dtype == torch.float32
@@ -72,7 +84,7 @@ def test_a_gated_reward_is_fitted_once_and_pays_annotated_rewards():
         annotations=annotated, method="nn-purl", config=CONFIG, device="cpu", prior=0.5
     )
     observed(reward, 20, 20)
-    reward.learn(30)
+    reward.learn(4)
     assert float(reward.learner.learned.predicted(reward._seen(square(40, 4))).mean()) > 0.6
     assert float(reward.learner.learned.predicted(reward._seen(square(0, 4))).mean()) < 0.4
 
@@ -98,7 +110,7 @@ def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
 def test_eta_is_estimated_from_the_observed_frames(monkeypatch):
     monkeypatch.setattr("pureward.online.prior._FRAMES", 256)
     monkeypatch.setattr("pureward.online.online_reward._FIRST_ESTIMATE", 200)
-    reward = OnlineReward(demonstrations(40), config=CONFIG, device="cpu", held_out=0.5)
+    reward = OnlineReward(small_demonstrations(40, held_out=0.5), config=CONFIG, device="cpu")
     rng = np.random.default_rng(0)
     for t in range(48):
         places = [40 if rng.random() < 0.5 else 4 for _ in range(8)]
@@ -114,8 +126,7 @@ def test_a_terminal_step_is_paid_for_the_absorbing_state(tmp_path):
     reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", method="gail", horizon=20)
     for t in range(30):
         reward.observe(square(40, 4, seed=100 + t), [t % 20 == 19] * 4, [False] * 4)
-    for _ in range(8):
-        reward.learn(10)
+    reward.learn(30)
     absorbed = float(reward.learner.learned.absorbing_reward())
     assert absorbed > float(reward(square(40, 16, seed=3)).mean())
     assert reward.terminal_reward(0.9) == pytest.approx(9 * absorbed)

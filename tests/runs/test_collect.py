@@ -22,7 +22,7 @@ from tiny import tiny
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "reach"
-    pureward.train(tiny(path, env_steps=400))
+    pureward.train(tiny(path, env_steps=240))
     return path
 
 
@@ -158,7 +158,7 @@ def test_a_gymnasium_environment_plays_few_episodes_to_find_failures(
     """Random actions and three policies: one episode of each; if they succeed, two more of each."""
     played = []
     name = f"point_env:{kind}"
-    pureward.train(tiny(tmp_path / "run", task=name, env_steps=400, evaluate_every=0))
+    pureward.train(tiny(tmp_path / "run", task=name, env_steps=240, evaluate_every=0))
     monkeypatch.setattr(
         "pureward.runs.collect.rollout",
         lambda env, act: played.append(env.worlds) or rollout(env, act),

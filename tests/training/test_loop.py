@@ -2,10 +2,10 @@
 
 import json
 import math
+import multiprocessing
+import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +23,7 @@ from pureward.runs.config_file import from_json, to_json
 from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy, snapshots
 from pureward.training import loop
-from tiny import tiny
-
-SCRIPT = str(Path(__file__).parents[1] / "tiny.py")
+from tiny import tiny, train_tiny
 
 
 def metrics(run: Path) -> list[dict]:
@@ -66,22 +64,21 @@ def test_settings_of_another_class_are_rejected():
 def test_a_run_writes_its_files(whole):
     status = json.loads((whole / "status.json").read_text())
     assert status["state"] == "finished"
-    assert status["env_steps"] == 800
+    assert status["env_steps"] == 480
     assert status["made_with"]["torch"] == torch.__version__
     assert status["made_with"]["machine"].startswith(("CPU", "NVIDIA"))
     rows = read_metrics(whole / "metrics.jsonl")
     evaluations = [row for row in rows if row["kind"] == "eval"]
-    assert [row["step"] for row in evaluations] == [400, 800]
+    assert [row["step"] for row in evaluations] == [240, 480]
     assert {"return", "return_ci95", "success"} <= evaluations[0].keys()
     assert any("critic/loss" in row for row in rows)
     assert any(file.name.startswith("events") for file in (whole / "tensorboard").iterdir())
     kept = sorted(path.name for path in (whole / "checkpoints").glob("step-*"))
     assert len(kept) in (2, 3)  # the newest two, and the best if it is another
-    assert kept[-1] == "step-000000000800"
+    assert kept[-1] == "step-000000000480"
     assert from_json(json.loads((whole / "config.json").read_text())) == tiny(whole)
-    assert [load_policy(whole, path).env_steps for path in snapshots(whole)] == [
-        0, 200, 400, 600, 800,
-    ]  # fmt: skip
+    saved = [load_policy(whole, path).env_steps for path in snapshots(whole)]
+    assert saved == [0, 120, 240, 360, 480]
 
 
 def test_a_method_without_a_reward_model_has_no_bar_for_it(tmp_path, capsys):
@@ -102,11 +99,11 @@ def test_a_loaded_policy_acts_like_the_agent(whole):
 
 def test_a_resumed_run_is_the_same_bit_for_bit(whole, tmp_path):
     run = tmp_path / "run"
-    pureward.train(tiny(run, env_steps=360))
+    pureward.train(tiny(run, env_steps=200))
     result = pureward.train(tiny(run), resume=True)
     assert result.state == "finished"
     # The stop wrote an evaluation that the whole run does not have; all else is equal.
-    cut = [row for row in metrics(run) if (row["kind"], row["step"]) != ("eval", 360)]
+    cut = [row for row in metrics(run) if (row["kind"], row["step"]) != ("eval", 200)]
     assert cut == metrics(whole)
     ours, theirs = weights(run), weights(whole)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
@@ -184,21 +181,25 @@ def test_metrics_without_checkpoints_are_not_overwritten(tmp_path):
     assert metrics(run) == before
 
 
-def start(run: Path, *arguments: str) -> subprocess.Popen:
-    with run.with_name("output.txt").open("w") as output:
-        return subprocess.Popen(
-            [sys.executable, SCRIPT, str(run), *arguments],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+def start(run: Path, **options) -> multiprocessing.Process:
+    process = multiprocessing.Process(
+        target=train_tiny, args=(str(run),), kwargs=options, daemon=True
+    )
+    process.start()
+    return process
 
 
-def wait_for(condition, process: subprocess.Popen) -> None:
+def wait_for(condition, process: multiprocessing.Process) -> None:
     deadline = time.monotonic() + 300
     while not condition():
-        assert process.poll() is None, "the run ended; see output.txt beside it"
+        assert process.is_alive(), "the run ended; see what it printed"
         assert time.monotonic() < deadline, "timed out"
         time.sleep(0.01)
+
+
+def end_of(process: multiprocessing.Process) -> int | None:
+    process.join(timeout=300)
+    return process.exitcode
 
 
 def has_checkpoint(run: Path, step: int) -> bool:
@@ -209,16 +210,16 @@ def has_checkpoint(run: Path, step: int) -> bool:
 def test_a_killed_run_resumes_to_the_same_end(whole, tmp_path):
     run = tmp_path / "run"
     process = start(run)
-    wait_for(lambda: has_checkpoint(run, 240), process)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    wait_for(lambda: has_checkpoint(run, 80), process)
+    process.kill()
+    process.join()
     pureward.train(tiny(run), resume=True)
     assert_same_run(run, whole)
 
 
 def test_a_kill_inside_a_checkpoint_write_leaves_the_one_before(whole, tmp_path):
     run = tmp_path / "run"
-    assert start(run, "--die-in-write", "4").wait() == -signal.SIGKILL
+    assert end_of(start(run, die_in_write=4)) == -signal.SIGKILL
     newest = checkpoint.read_newest(run / "checkpoints")
     assert newest is not None
     assert newest.facts["step"] == 160  # the first is at 0, then every 80; the fourth died
@@ -229,12 +230,12 @@ def test_a_kill_inside_a_checkpoint_write_leaves_the_one_before(whole, tmp_path)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_locks_its_directory_and_a_signal_ends_it_with_a_checkpoint(tmp_path, number):
     run = tmp_path / "run"
-    process = start(run, "--env-steps", "400000")
+    process = start(run, env_steps=400_000)
     wait_for(lambda: has_checkpoint(run, 240), process)
     with pytest.raises(InputError, match="one process at a time"):
         pureward.train(tiny(run), resume=True)
-    process.send_signal(number)
-    assert process.wait(timeout=300) == 0
+    os.kill(process.pid, number)
+    assert end_of(process) == 0
     status = json.loads((run / "status.json").read_text())
     assert status["state"] == "interrupted"
     newest = checkpoint.read_newest(run / "checkpoints")
@@ -365,7 +366,7 @@ def test_a_time_budget_interrupts(tmp_path):
 
 def test_a_good_enough_return_ends_the_run(tmp_path):
     result = pureward.train(tiny(tmp_path / "run", env_steps=10**7, stop_at_return=1e-6))
-    assert (result.state, result.env_steps) == ("finished", 400)
+    assert (result.state, result.env_steps) == ("finished", 240)
 
 
 def test_the_best_checkpoint_is_scored_by_its_own_evaluation(tmp_path):
@@ -437,13 +438,13 @@ def test_a_guided_run_resumes_bit_for_bit(tmp_path):
     quiet = ExplorationConfig(low=0.0, high=0.0)
     whole = tiny(tmp_path / "whole", task="stack", guided=0.5, env_steps=640, worlds=4)
     whole = replace(whole, warmup_steps=480, evaluate_every=0, evaluate_episodes=1)
-    whole = replace(whole, exploration=quiet)
+    whole = replace(whole, exploration=quiet, checkpoint_every=320, keep_checkpoints=9)
     pureward.train(whole)
     rewards = weights(tmp_path / "whole")["learner/replay/reward"]
     assert rewards.max() > 0.4, "random actions do not lift a block"
-    halves = replace(whole, out=str(tmp_path / "halves"), env_steps=320)
-    pureward.train(halves)
-    pureward.train(replace(halves, env_steps=640), resume=True)
+    shutil.copytree(tmp_path / "whole", tmp_path / "halves")
+    shutil.rmtree(tmp_path / "halves/checkpoints/step-000000000640")
+    pureward.train(replace(whole, out=str(tmp_path / "halves")), resume=True)
     ours, theirs = weights(tmp_path / "whole"), weights(tmp_path / "halves")
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
@@ -505,7 +506,7 @@ def test_deleted_metrics_stop_a_live_run(tmp_path, monkeypatch):
         pureward.train(tiny(run))
     monkeypatch.undo()
     assert pureward.train(tiny(run), resume=True).state == "finished"
-    assert metrics(run)[-1]["step"] == 800
+    assert metrics(run)[-1]["step"] == 480
 
 
 def test_the_best_checkpoint_survives_a_kill_right_after_it_was_written(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from pureward.training.reward import LearnedRunReward
 from tiny import SMALL_REWARD, tiny
 
 SHAPE = (3, 32, 32)
-SEEN = replace(NetworkConfig(stage_channels=(4, 4), stage_blocks=0), height=32, width=32)
+SEEN = replace(NetworkConfig(stage_channels=(2, 2), stage_blocks=0), height=32, width=32)
 
 
 def bank(*rewards: float) -> FrameBank:
