@@ -7,7 +7,7 @@ import pytest
 
 import pureward
 from pureward.cli import main
-from pureward.distributed.actors import Actors
+from pureward.distributed.actors import Actors, worker
 from pureward.distributed.actors.hosts import HOSTS
 from pureward.envs import ENVIRONMENTS
 from pureward.runs.config_file import flat, to_json
@@ -41,6 +41,7 @@ def test_the_printed_settings_are_a_world_an_actor_and_an_update_to_eight_steps(
 def test_steps_and_updates_add_up_exactly(task, actors, tmp_path, monkeypatch):
     monkeypatch.setitem(HOSTS, "inline", Inline)
     monkeypatch.setitem(ENVIRONMENTS, "ticks", Ticks)
+    monkeypatch.setattr(worker, "REPLY_STEPS", 12)  # of the 30 that are taken of each world
     ends = []
 
     def close(self) -> None:
