@@ -199,7 +199,7 @@ def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
     if prior and held < FEWEST_EPISODES:
         yield (
             f"{name}: an estimate of η needs at least {FEWEST_EPISODES} held-out episodes, got "
-            f"{held}; record more, hold out a larger share, or give η as a number"
+            f"{held}; record more, raise --held-out, or give η to the training, --prior 0.5"
         )
     empty = [n for n, episode in enumerate(episodes) if episode.empty]
     if empty:
