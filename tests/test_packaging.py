@@ -29,7 +29,8 @@ importlib.util.find_spec = lambda name, *rest: None if name in absent else find(
 SCORES = """
 import torch, pureward
 frames = torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8)
-config = pureward.RewardConfig(network=pureward.NetworkConfig(height=32, width=32))
+network = pureward.NetworkConfig(height=32, width=32, stage_channels=(4, 4), stage_blocks=1)
+config = pureward.RewardConfig(network=network)
 foe, model = pureward.Discriminator(config), pureward.RewardModel(config)
 foe.update(frames, frames)
 model.fit(frames, torch.rand(8))
@@ -50,35 +51,50 @@ def python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_arrays_need_torch_and_numpy_alone(tmp_path):
-    np.save(tmp_path / "one.npy", np.zeros((3, 8, 8, 3), np.uint8))
-    source = f"pureward.read_episodes({str(tmp_path / 'one.npy')!r})"
-    done = python(ALONE + f"import pureward\nprint({source}[0].frames.shape)")
-    assert done.stdout == "(3, 3, 64, 64)\n", done.stderr
+FILM = "tests/data/lerobot/films/videos/observation.images.front/chunk-000/file-000.mp4"
+MISSING = {
+    "make": "sim",
+    "train": "cli",
+    f"read_dataset('{ROOT}/datasets/walker/demonstrations')": "data",
+    f"read_episodes('{ROOT}/{FILM}')": "video",
+    f"read_episodes('{ROOT}/tests/data/lerobot/films')": "lerobot",
+    "probe": "plot",
+}
 
 
-def test_rewards_need_torch_numpy_and_safetensors_alone(tmp_path):
-    done = python(ALONE + SCORES.format(folder=str(tmp_path)))
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> tuple[dict[str, str], subprocess.CompletedProcess[str]]:
+    """What is printed of each name in `MISSING` and of an array; the process, which also scores.
+
+    One process: importing torch takes longer than all of it.
+    """
+    folder = tmp_path_factory.mktemp("alone")
+    array = folder / "one.npy"
+    np.save(array, np.zeros((3, 8, 8, 3), np.uint8))
+    names = [*MISSING, f"read_episodes({str(array)!r})[0].frames.shape"]
+    tries = [f"try: print(pureward.{name})\nexcept Exception as e: print(e)\n" for name in names]
+    scores = SCORES.format(folder=str(folder / "reward"))
+    done = python(ALONE + "import pureward\n" + "".join(tries) + scores)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(names), done.stderr
+    return dict(zip([*MISSING, "array"], lines, strict=True)), done
+
+
+def test_arrays_need_torch_and_numpy_alone(alone):
+    told, _ = alone
+    assert told["array"] == "(3, 3, 64, 64)"
+
+
+def test_rewards_need_torch_numpy_and_safetensors_alone(alone):
+    _, done = alone
     assert done.returncode == 0, done.stderr
 
 
-FILM = "tests/data/lerobot/films/videos/observation.images.front/chunk-000/file-000.mp4"
-
-
-@pytest.mark.parametrize(
-    ("name", "extra"),
-    [
-        ("make", "sim"),
-        ("train", "cli"),
-        (f"read_dataset('{ROOT}/datasets/walker/demonstrations')", "data"),
-        (f"read_episodes('{ROOT}/{FILM}')", "video"),
-        (f"read_episodes('{ROOT}/tests/data/lerobot/films')", "lerobot"),
-        ("probe", "plot"),
-    ],
-)
-def test_a_missing_package_is_told_with_its_extra(name, extra):
-    done = python(ALONE + f"import pureward\ntry: pureward.{name}\nexcept Exception as e: print(e)")
-    assert f"which is not installed; install it with pip install 'pureward[{extra}]'" in done.stdout
+@pytest.mark.parametrize(("name", "extra"), MISSING.items())
+def test_a_missing_package_is_told_with_its_extra(name, extra, alone):
+    told, _ = alone
+    install = f"which is not installed; install it with pip install 'pureward[{extra}]'"
+    assert told[name].endswith(install)
 
 
 def test_the_command_line_without_its_extra_is_one_sentence():
