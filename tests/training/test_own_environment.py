@@ -124,7 +124,8 @@ def train_small(name, data, out, *words):
         "evaluate-episodes": 1, "log-every": 20, "checkpoint-every": 20, "probe-every": 0,
         "updates-per-step": 1, "batch": 8, "replay.capacity": 400, "device": "cpu",
         "reward.batch": 4, "reward.memory": 0, "reward.refreshed": 2,
-        "reward.network.stage-channels": "4 4", "agent.actor-layers": 16, "agent.critic-layers": 16,
+        "reward.network.stage-channels": "2 2", "reward.network.stage-blocks": 0,
+        "agent.actor-layers": 16, "agent.critic-layers": 16,
     }  # fmt: skip
     options = [word for key, value in small.items() for word in (f"--{key}", *str(value).split())]
     main(["train", name, "--demonstrations", str(data), "--out", str(out), *options, *words])
