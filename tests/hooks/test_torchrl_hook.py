@@ -163,7 +163,7 @@ def test_a_policy_learns_from_a_reward_that_learns():
         env,
         TensorDictSequential(greedy, explore),
         frames_per_batch=48,
-        total_frames=1920,
+        total_frames=1344,
         auto_register_policy_transforms=False,
     )
     for steps in collector:
