@@ -54,10 +54,10 @@ def test_a_reward_is_learned_and_the_run_resumed_evaluated_probed_and_shown(
     out = tmp_path / "run"
     config = tiny(
         out, task=NAME, method="nn-pugail", prior="0.3", demonstrations=str(demonstrations),
-        env_steps=160, save_replay=False, evaluate_every=80, probe_every=80, reward=SMALL_REWARD,
+        env_steps=80, save_replay=False, evaluate_every=40, probe_every=40, reward=SMALL_REWARD,
     )  # fmt: skip
     assert pureward.train(config).state == "finished"
-    assert pureward.train(replace(config, env_steps=240), resume=True).env_steps == 240
+    assert pureward.train(replace(config, env_steps=120), resume=True).env_steps == 120
     main(["evaluate", str(out), "--episodes", "2", "--device", "cpu"])
     main(["probe", str(out), "--episodes", "2", "--device", "cpu"])
     words = ["--out", str(tmp_path / "show"), "--worlds", "2", "--steps", "3", "--device", "cpu"]
