@@ -144,7 +144,7 @@ def test_predictions_are_compared_by_returns():
         scored([0.0, 0.0], [0.0, 0.0], [1.0, 1.0]),  # two too much
         scored([1.0, 1.0], [0.0, 0.0], [0.5, 0.5]),  # one too little
     ]
-    assert by_difference(episodes) == [1, 2, 0]
+    assert by_difference(episodes) == [1, 0, 2]
 
 
 def test_imitation_rewards_are_compared_by_ranks():

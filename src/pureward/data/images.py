@@ -89,7 +89,7 @@ def image_keys(space: spaces.Space, wanted: tuple[str, ...] | None = None) -> tu
     if len(found) > 1:
         raise InputError(
             f"observations hold several images, {list(found)}; "
-            "say which, in the order of their channels: images=(...)"
+            "say which, in the order of their channels: images=(...), or --images NAME NAME"
         )
     return found
 

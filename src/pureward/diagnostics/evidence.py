@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence: greedy episodes of a run's policy where its reward and the truth differ most."""
+"""Evidence: greedy episodes of a run's policy for which its reward promises too much."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,14 +166,14 @@ def score_episode(episode: Episode, reward: LearnedReward, stack: int) -> Scored
 
 
 def by_difference(scored: list[ScoredEpisode]) -> list[int]:
-    """Return the episodes' indices, those first where reward and truth differ most.
+    """Return the episodes' indices by promised − true reward, the largest first.
 
     Predictions have the scale of the truth, so the returns are compared. Imitation rewards have
     not: steps are ranked by both, and an episode with high rewards for low true ones comes first.
     """
     if scored[0].predicted is not None:
         returns = [one.returns() for one in scored]
-        differences = [abs(each["predicted_return"] - each["true_return"]) for each in returns]
+        differences = [each["predicted_return"] - each["true_return"] for each in returns]
     else:
         both = [one.learned for one in scored], [one.episode.rewards for one in scored]
         learned, truth = (rankdata(torch.cat(rewards)) for rewards in both)

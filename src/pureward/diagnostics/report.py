@@ -53,8 +53,8 @@ _PRIOR = (
     "it. The band is the 95% interval of each estimate."
 )
 _EVIDENCE = (
-    "The two greedy episodes where reward and truth differ most. For predictions, that is the "
-    "difference of predicted and true return; for imitation, a high reward for a low true one."
+    "The two greedy episodes for which the reward promises most beyond the truth: by predicted − "
+    "true return; for imitation, by high rewards for low true ones."
 )
 
 

@@ -146,7 +146,7 @@ class Search:
         return marks, before
 
     def describe(self) -> dict[str, Any]:
-        """Return the state of the search, and the episodes, those first that differ most."""
+        """Return the state of the search, and the episodes, those first that promise too much."""
         with self._lock:
             order = by_difference(self._scored) if self._scored else []
             rows = [

@@ -94,7 +94,7 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
         if len(named) != 1:
             raise InputError(
                 f"one array must be images, (time, height, width, 3), got {list(named)} of "
-                f"{list(columns)}; name it frames, or pass images=(...)"
+                f"{list(columns)}; name it frames, or pass images=(...), --images NAME"
             )
     for name in named:
         if name not in columns:
@@ -102,7 +102,7 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
         if not 3 <= len(columns[name].shape) <= 5 or 0 in columns[name].shape:
             raise InputError(
                 f"{name} must be images, (time, height, width, 3), got shape "
-                f"{columns[name].shape}; pass images=(...) to choose another array"
+                f"{columns[name].shape}; pass images=(...), --images NAME, to choose another"
             )
     return [columns[name] for name in named]
 

@@ -79,7 +79,7 @@ def _image_keys(info: Info, options: Options) -> tuple[str, ...]:
         if len(found) != 1:
             raise InputError(
                 f"there must be one image, got {found}; say which, in the order of their channels: "
-                "images=(...)"
+                "images=(...), or --images NAME NAME"
             )
         return (found[0],)
     names = {name.removeprefix("observation.images."): name for name in found}
