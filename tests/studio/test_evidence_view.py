@@ -104,7 +104,7 @@ def test_episodes_are_scored_sorted_and_shown(run):
     search = searched(run)
     rows = search.describe()["episodes"]
     assert len(rows) == 4
-    gaps = [abs(row["predicted_return"] - row["true_return"]) for row in rows]
+    gaps = [row["predicted_return"] - row["true_return"] for row in rows]
     assert gaps == sorted(gaps, reverse=True)
     first = search.episode(rows[0]["number"])
     steps = TASKS["reach"].horizon

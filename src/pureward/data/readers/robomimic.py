@@ -128,8 +128,8 @@ def _image_keys(seen: h5py.Group, options: Options) -> tuple[str, ...]:
     if len(found) != 1:
         raise InputError(
             f"observations must hold one image, got {found} of {list(columns)}; say which, in the "
-            "order of their channels: images=(...), or --images NAME NAME; files without images need "
-            "robomimic's dataset_states_to_obs.py"
+            "order of their channels: images=(...), or --images NAME NAME; files without images "
+            "need robomimic's dataset_states_to_obs.py"
         )
     return tuple(found)
 
