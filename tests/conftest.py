@@ -30,8 +30,8 @@ hypothesis.settings.register_profile("everywhere", deadline=None, derandomize=Tr
 hypothesis.settings.load_profile("everywhere")
 
 
-# Environments and runs in processes start in milliseconds instead of seconds.
-multiprocessing.set_forkserver_preload(["torch", "pureward.envs.gymnasium_env", "tiny"])
+# Environments in processes start in milliseconds instead of seconds.
+multiprocessing.set_forkserver_preload(["torch", "gymnasium", "pureward.envs.gymnasium_env"])
 
 
 def pytest_collection_finish():

@@ -2,10 +2,10 @@
 
 import json
 import math
-import multiprocessing
-import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,9 @@ from pureward.runs.config_file import from_json, to_json
 from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy, snapshots
 from pureward.training import loop
-from tiny import tiny, train_tiny
+from tiny import tiny
+
+TESTS = str(Path(__file__).parents[1])
 
 
 def metrics(run: Path) -> list[dict]:
@@ -181,25 +183,21 @@ def test_metrics_without_checkpoints_are_not_overwritten(tmp_path):
     assert metrics(run) == before
 
 
-def start(run: Path, **options) -> multiprocessing.Process:
-    process = multiprocessing.Process(
-        target=train_tiny, args=(str(run),), kwargs=options, daemon=True
-    )
-    process.start()
-    return process
+def start(run: Path, **options) -> subprocess.Popen:
+    code = f"import sys; sys.path.insert(0, {TESTS!r}); from tiny import train_tiny; "
+    code += f"train_tiny({str(run)!r}, **{options!r})"
+    with run.with_name("output.txt").open("w") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdout=output, stderr=subprocess.STDOUT
+        )
 
 
-def wait_for(condition, process: multiprocessing.Process) -> None:
+def wait_for(condition, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + 300
     while not condition():
-        assert process.is_alive(), "the run ended; see what it printed"
+        assert process.poll() is None, "the run ended; see output.txt beside it"
         assert time.monotonic() < deadline, "timed out"
         time.sleep(0.01)
-
-
-def end_of(process: multiprocessing.Process) -> int | None:
-    process.join(timeout=300)
-    return process.exitcode
 
 
 def has_checkpoint(run: Path, step: int) -> bool:
@@ -212,14 +210,14 @@ def test_a_killed_run_resumes_to_the_same_end(whole, tmp_path):
     process = start(run)
     wait_for(lambda: has_checkpoint(run, 80), process)
     process.kill()
-    process.join()
+    process.wait()
     pureward.train(tiny(run), resume=True)
     assert_same_run(run, whole)
 
 
 def test_a_kill_inside_a_checkpoint_write_leaves_the_one_before(whole, tmp_path):
     run = tmp_path / "run"
-    assert end_of(start(run, die_in_write=4)) == -signal.SIGKILL
+    assert start(run, die_in_write=4).wait(timeout=300) == -signal.SIGKILL
     newest = checkpoint.read_newest(run / "checkpoints")
     assert newest is not None
     assert newest.facts["step"] == 160  # the first is at 0, then every 80; the fourth died
@@ -234,8 +232,8 @@ def test_a_run_locks_its_directory_and_a_signal_ends_it_with_a_checkpoint(tmp_pa
     wait_for(lambda: has_checkpoint(run, 240), process)
     with pytest.raises(InputError, match="one process at a time"):
         pureward.train(tiny(run), resume=True)
-    os.kill(process.pid, number)
-    assert end_of(process) == 0
+    process.send_signal(number)
+    assert process.wait(timeout=300) == 0
     status = json.loads((run / "status.json").read_text())
     assert status["state"] == "interrupted"
     newest = checkpoint.read_newest(run / "checkpoints")
