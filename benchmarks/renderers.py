@@ -28,7 +28,7 @@ from torch import Tensor
 
 import pureward
 from pureward.envs.sim import meshes
-from pureward.envs.sim.camera import Cameras
+from pureward.envs.sim.camera import Cameras, warp_model
 from pureward.envs.simulated import TaskEnv
 from pureward.types import find_device
 from simulation_gpu import milliseconds, synchronize, versions
@@ -80,8 +80,9 @@ def play(env: TaskEnv, rounds: int) -> Iterator[int]:
 
 def silhouettes(env: TaskEnv, cameras: Cameras, size: int = 64) -> Callable[[], Tensor]:
     """Return a function that tells which pixels (worlds, cameras, size, size) are on one."""
-    model, data, names = cameras._model, cameras._data, env.task.cameras
+    data, names = cameras._data, env.task.cameras
     with wp.ScopedDevice(data.qpos.device):
+        model = warp_model(env.engine)
         context = mjw.create_render_context(
             env.engine.model,
             nworld=data.nworld,

@@ -57,7 +57,7 @@ class Cameras:
                 with suppress(CannotDrawError):
                     rasterizer = Rasterizer(engine.model, cameras, size)
             self._renderer = rasterizer or RayCaster(
-                engine, _warp_model(engine), names, size=size, shadows=shadows
+                engine, warp_model(engine), names, size=size, shadows=shadows
             )
         self.renderer = "ray caster" if rasterizer is None else "rasterizer"
         self._draw = Captured(engine.device, Workspace(engine.device))
@@ -77,7 +77,8 @@ class Cameras:
             self._renderer.draw(self._data, self.frames)
 
 
-def _warp_model(engine: Engine) -> mjw.Model:
+def warp_model(engine: Engine) -> mjw.Model:
+    """Return an engine's Warp model; for the C engine it is made."""
     return engine.warp_model if isinstance(engine, WarpEngine) else mjw.put_model(engine.model)
 
 
