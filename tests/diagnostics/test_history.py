@@ -7,6 +7,8 @@ import pytest
 
 from pureward.diagnostics.history import against_demonstrations, read_histories, read_history
 from pureward.errors import InputError
+from pureward.runs.directory import RunDirectory
+from pureward.runs.references import read_references
 from synthetic import course, write_card, write_run
 
 
@@ -63,6 +65,13 @@ def test_a_run_keeps_the_returns_of_data_that_is_gone(tmp_path):
     run = write_run(tmp_path / "run", "gail", course(50.0), data=str(data))
     (data / "card.json").unlink()
     assert (read_history(run).expert, read_history(run).failure) == (90.0, 10.0)
+
+
+def test_a_folder_cleared_for_another_run_has_no_returns_of_the_first(tmp_path):
+    data = write_card(tmp_path / "data", train=90.0, failure=10.0)
+    run = write_run(tmp_path / "run", "gail", [], data=data)
+    RunDirectory(run).clear()
+    assert read_references(RunDirectory(run)) == {}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"expert": NaN, "failure": "1", "expert_label": []}'])

@@ -15,7 +15,7 @@ from pureward.rewards.methods import METHODS
 from pureward.runs.config_file import read_settings
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
-from pureward.runs.references import card_number, is_number, read_references
+from pureward.runs.references import find_references, is_number, read_references
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,11 +92,12 @@ def read_histories(runs: Sequence[Path]) -> list[History]:
 
 def against_demonstrations(run: History, folder: Path) -> History:
     """Return the run with the expert and the failures of a dataset to compare with."""
+    found = find_references({"demonstrations": str(folder)})
     return replace(
         run,
-        expert=card_number(folder, "train", "return_mean"),
+        expert=found.get("expert"),
         expert_label="expert",
-        failure=card_number(folder, "failure", "return_mean"),
+        failure=found.get("failure"),
     )
 
 

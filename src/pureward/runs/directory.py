@@ -118,7 +118,8 @@ class RunDirectory:
 
     def clear(self) -> None:
         """Delete the settings and checkpoints, so that another run can start here."""
-        self.config.unlink(missing_ok=True)
+        for path in (self.config, self.references):
+            path.unlink(missing_ok=True)
         for path in kept_steps(self.checkpoints):
             shutil.rmtree(path)
 

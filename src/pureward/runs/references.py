@@ -39,11 +39,11 @@ def find_references(data: dict[str, str]) -> dict[str, Any]:
         if not folder:
             continue
         cards = sketched_dataset(Path(folder)) or Path(folder)
-        if _splits(cards):
+        if splits := _splits(cards):
             known = {
-                "expert": card_number(cards, "train", best),
-                "failure": card_number(cards, "failure", "return_mean"),
-                "demonstrated": card_number(cards, "train", "success_share"),
+                "expert": _number(splits, "train", best),
+                "failure": _number(splits, "failure", "return_mean"),
+                "demonstrated": _number(splits, "train", "success_share"),
             }
             numbers = {name: value for name, value in known.items() if value is not None}
             return {"expert_label": label, **numbers}
@@ -60,14 +60,18 @@ def read_references(directory: RunDirectory) -> dict[str, Any]:
 
 def card_number(folder: Path, split: str, name: str) -> float | None:
     """Return a number of a split from the card of a dataset; None if the card has none."""
-    values = _splits(folder).get(split)
-    value = values.get(name) if isinstance(values, dict) else None
-    return value if is_number(value) else None
+    return _number(_splits(folder), split, name)
 
 
 def is_number(value: Any) -> bool:
     """Whether it is a finite number that fits a float; JSON has integers of any size."""
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+
+
+def _number(splits: dict[str, Any], split: str, name: str) -> float | None:
+    values = splits.get(split)
+    value = values.get(name) if isinstance(values, dict) else None
+    return value if is_number(value) else None
 
 
 def _splits(folder: Path) -> dict[str, Any]:
