@@ -270,7 +270,9 @@ def test_several_cameras_are_stacked_in_the_given_order(tmp_path):
     assert one.max() <= 127
     with pytest.raises(pureward.InputError, match="unknown image 'front'"):
         read_dataset(path, images="front")
-    frames = read_dataset(path, images=("top", "side")).episodes[0].frames
+    both = read_dataset(path, images=("top", "side"))
+    assert both.images == ("top", "side")
+    frames = both.episodes[0].frames
     assert frames.shape == (6, 6, 64, 64)
     assert frames[:, 3:].max() <= 127 < frames[:, :3].max()
 

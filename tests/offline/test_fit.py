@@ -263,6 +263,39 @@ def test_a_reward_model_that_explains_nothing_is_called_so():
     assert fit_verdict(rows, "prl", held_out=9).name == "not learned"
 
 
+def test_a_fitted_reward_knows_its_cameras(tmp_path, monkeypatch, capsys, no_picture):
+    monkeypatch.chdir(tmp_path)
+    for name, count in (("demos", 4), ("logs", 6)):
+        (tmp_path / name).mkdir()
+        for number in range(count):
+            top, side = (
+                episode(number + at, solved=name == "demos", side=64).frames.permute(0, 2, 3, 1)
+                for at in (0, 50)
+            )
+            np.savez(f"{name}/{number}.npz", top=top.numpy(), side=side.numpy())
+    words = ["fit", "--demonstrations", "demos", "--unlabeled", "logs", "--out", "reward"]
+    words += ["--device", "cpu", "--prior", "0.5", "--updates", "2", "--images", "top", "side"]
+    main([*words, "--stack", "2"])
+    spec = pureward.load_reward("reward").spec
+    assert spec.images == ("top", "side")
+    assert spec.channels.startswith("2 consecutive RGB images of 2 cameras (top, side)")
+    main(["score", "reward", "logs", "--out", "scores"])
+    with pytest.raises(SystemExit, match="2"):
+        main(["score", "reward", "logs", "--images", "side", "top", "--out", "other"])
+    assert "choose --images top side" in capsys.readouterr().err
+
+
+def test_sources_in_another_order_of_cameras_are_refused(tmp_path):
+    both = np.stack([np.zeros((9, 32, 32, 3), np.uint8)] * 6)
+    np.savez(tmp_path / "x.npz", top=both, side=both + 9)
+    ours, theirs = (
+        pureward.read_episodes(tmp_path / "x.npz", images=names, size=(32, 32))
+        for names in (("top", "side"), ("side", "top"))
+    )
+    with pytest.raises(pureward.InputError, match=r"one order, got \['top', 'side'\] in the d"):
+        pureward.fit(theirs, demonstrations=ours, out=tmp_path / "out", prior=0.5, device="cpu")
+
+
 def test_the_command_line_fits_files_and_refuses_what_is_missing(
     tmp_path, monkeypatch, capsys, no_picture
 ):

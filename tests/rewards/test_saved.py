@@ -153,6 +153,11 @@ def edited(folder: Path, **changes) -> Path:
         ({"members": True}, "members of a saved RewardSpec must be like 0, got True"),
         ({"members": 3}, "imitation rewards need no reward models, got 3"),
         ({"absorbing": 1}, "absorbing of a saved RewardSpec must be like False, got 1"),
+        ({"images": "top"}, r"images of a saved RewardSpec must be like \(\), got 'top'"),
+        ({"images": [1]}, r"images of a saved RewardSpec must be like \(\), got \[1\]"),
+        ({"images": ["top"]}, r"name every camera of 3 channels, 0 images of each, got \['top'\]"),
+        ({"images": ["a\x1b[2J"]}, r"printable characters, got \['a\\x1b\[2J'\]; rename them"),
+        ({"images": ["a" * 201]}, "at most 200 printable characters"),
         ({"network": [1]}, r"a saved NetworkConfig must be a JSON object, got \[1\]"),
     ],
 )
@@ -183,6 +188,25 @@ def test_a_saved_reward_says_what_its_channels_are(tmp_path, small_network, imag
     network = replace(small_network, frame_channels=3 * images)
     save_reward(a_reward(network, "imitation", stack=stack), tmp_path)
     assert load_reward(tmp_path).spec.channels == words
+
+
+@pytest.mark.parametrize(
+    ("names", "stack", "words"),
+    [
+        (("top",), 1, "one RGB image (top)"),
+        (("top", "side"), 1, "RGB images of 2 cameras (top, side)"),
+        (("top",), 2, "2 consecutive RGB images (top), oldest first"),
+        (("b", "a"), 2, "2 consecutive RGB images of 2 cameras (b, a), oldest first"),
+    ],
+)
+def test_a_saved_reward_keeps_the_names_of_its_cameras(
+    tmp_path, small_network, names, stack, words
+):
+    network = replace(small_network, frame_channels=3 * stack * len(names))
+    save_reward(a_reward(network, "imitation", stack=stack, images=names), tmp_path)
+    spec = load_reward(tmp_path).spec
+    assert (spec.images, spec.channels) == (names, words)
+    assert load_reward(edited(tmp_path, images=None)).spec.images == ()  # saved without names
 
 
 def test_a_stack_that_does_not_fit_the_channels_is_refused(saved):

@@ -126,6 +126,59 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
         scoring.score(folder, PICTURES, out, device="cpu")
 
 
+def test_the_cameras_are_those_of_the_reward_in_its_order(tmp_path, a_reward, capsys):
+    folder, _ = a_reward("imitation", 6, stack=1, images=("wrist", "front"))
+    words = ["score", str(folder), str(FILMS), "--out", str(tmp_path / "scores")]
+    for swapped in (["front", "wrist"], ["observation.images.front", "wrist"]):
+        with pytest.raises(SystemExit, match="2"):
+            main([*words, "--images", *swapped])
+        assert (
+            "images must be in the order that the reward was trained on, ['wrist', 'front'], got "
+            f"['front', 'wrist'] of {FILMS}; choose --images wrist front"
+        ) in capsys.readouterr().err
+    assert not (tmp_path / "scores").exists()
+    main(words)
+    assert "a reward of RGB images of 2 cameras (wrist, front)\n" in capsys.readouterr().out
+    # Rewards saved before have no names: images as they are given.
+    unnamed, reward = a_reward("imitation", 6, stack=1)
+    out = tmp_path / "unnamed"
+    scoring.score(unnamed, FILMS, out, images=("front", "wrist"), device="cpu")
+    assert rows(tmp_path / "scores")["reward"] != pytest.approx(rows(out)["reward"], abs=1e-5)
+    ours = pureward.read_episodes(FILMS, images=("wrist", "front"), size=(32, 32))[0].frames[:]
+    assert rows(tmp_path / "scores")["reward"][:6] == pytest.approx(reward(ours).tolist(), abs=1e-5)
+
+
+def test_an_online_reward_saves_the_names_of_its_data(tmp_path):
+    data = pureward.read_episodes(FILMS, images=("wrist", "front"), size=(32, 32))
+    reward = pureward.OnlineReward(data, prior=0.5, stack=2, device="cpu")
+    reward.save(tmp_path)
+    assert pureward.load_reward(tmp_path).spec.images == ("wrist", "front")
+
+
+def test_cameras_of_other_names_are_chosen_by_the_caller(tmp_path, a_reward):
+    folder, _ = a_reward("imitation", 6, stack=1, images=("top", "side"))
+    chosen = scoring.score(folder, FILMS, tmp_path / "a", images=("wrist", "front"), device="cpu")
+    assert len(chosen.scores) == 3
+    with pytest.raises(pureward.InputError, match="unknown image 'top'; choose from"):
+        scoring.score(folder, FILMS, tmp_path / "b", device="cpu")
+    with pytest.raises(pureward.InputError, match=r"\(top, side\), and a frame here has 1 images"):
+        scoring.score(folder, PICTURES, tmp_path / "c", device="cpu")
+    one, _ = a_reward("imitation", stack=1, images=("top",))
+    assert len(scoring.score(one, PICTURES, tmp_path / "d", device="cpu").scores) == 3
+
+
+def test_imported_cameras_keep_their_names(tmp_path, a_reward):
+    folder, _ = a_reward("imitation", 6, stack=1, images=("wrist", "front"))
+    for name, images in (("good", ("wrist", "front")), ("swapped", ("front", "wrist"))):
+        made = pureward.import_episodes(FILMS, tmp_path / name, images=images)
+        assert made.images == images
+    made = scoring.score(folder, tmp_path / "good", tmp_path / "a", copy=True, device="cpu")
+    assert pureward.read_episodes(tmp_path / "a/relabelled").images == ("wrist", "front")
+    assert len(made.scores) == 3
+    with pytest.raises(pureward.InputError, match=r"got \['front', 'wrist'\] of .*swapped"):
+        scoring.score(folder, tmp_path / "swapped", tmp_path / "b", device="cpu")
+
+
 @pytest.mark.parametrize("damage", ["gap", "cut"])
 def test_damaged_parts_are_refused(damage, tmp_path, a_reward, monkeypatch):
     folder, _ = a_reward("imitation")

@@ -12,7 +12,7 @@ from pureward.training.supervision import load_supervision
 STEPS = 5
 
 
-def loaded(folder, frames):
+def loaded(folder, frames, **facts):
     """Read a dataset with one episode for each of the frames."""
     write_episodes(
         folder,
@@ -27,6 +27,7 @@ def loaded(folder, frames):
             for split, seen in frames
         ],
         task="reach",
+        facts=facts,
     )
     config = RunConfig(task="reach", method="nn-pugail", demonstrations=str(folder), device="cpu")
     with pureward.make("reach", 1, "cpu", cameras=True) as env:
@@ -42,6 +43,13 @@ def test_good_data_gives_no_warning(tmp_path, capsys):
     assert len(data.train) == STEPS
     assert data.held_out is not None
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("stated", "known"), [(["top"], ("top",)), ([], ()), ("top", ()), ([1], ())]
+)
+def test_names_of_images_are_those_of_the_data(tmp_path, stated, known):
+    assert loaded(tmp_path, [("train", noise())], images=stated).images == known
 
 
 def test_a_dataset_without_held_out_episodes_gives_a_warning(tmp_path, capsys):

@@ -83,7 +83,8 @@ def score(
         source: a folder or file of any format that `pureward.read_episodes` opens, or the id of a
             Minari dataset in the local cache.
         out: folder for the table; new, or that of an earlier call.
-        images: names of the images that the reward was trained on, if the source has several.
+        images: names of the images in the source, in the order of the reward's cameras; by default
+            those that the reward was trained on.
         copy: also copy the dataset with these rewards: a LeRobot dataset to OUT/relabelled, a
             robomimic file to OUT/relabelled.hdf5, others to OUT/relabelled in our own format.
         films: numbers of episodes to write as OUT/episode-N.mp4, above the curves of their values.

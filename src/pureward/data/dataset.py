@@ -45,6 +45,8 @@ class Dataset(Sequence[Episode]):
     """Whether `Episode.terminated` is known; arrays, images and videos do not state it."""
     fps: float | None = None
     """Frames per second, None if the dataset does not state them; for videos, the first one's."""
+    images: tuple[str, ...] = ()
+    """Names of the images that are stacked as channels, in this order; () if they have none."""
     episodes: Sequence[Episode]
 
     def __len__(self) -> int:
@@ -197,6 +199,11 @@ def known_failures(episodes: Sequence[Episode], source: "Source") -> list[Episod
             "key f in `pureward studio`"
         )
     return tagged or list(episodes)
+
+
+def in_another_order(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether both are the same names of images, and the channels of frames are not the same."""
+    return tuple(names) != tuple(others) and sorted(names) == sorted(others)
 
 
 def find_reader(path: Path | str | os.PathLike[str]) -> Reader:

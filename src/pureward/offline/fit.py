@@ -176,7 +176,8 @@ def _fitter(
     row = METHODS[method]
     if row.has_discriminator and row.prior is None:
         _check_enough(positives, logs, prior)
-    data = Supervision.of(positives.episodes, stack=stack, device=device)
+    images = positives.images or logs.images
+    data = Supervision.of(positives.episodes, stack=stack, device=device, images=images)
     rated = len((annotated or data.train).episodes.unique())
     if row.has_reward_model and config.model.held_out and rated < 2:
         raise InputError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from pureward.data.dataset import Dataset, in_memory, read_episodes
+from pureward.data.dataset import Dataset, in_another_order, in_memory, read_episodes
 from pureward.data.drawn import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.replay.layout import claimable_bytes
@@ -32,6 +32,8 @@ class Loaded:
     """Episodes that did not fit into the bound."""
     lossy: bool
     frame_shape: tuple[int, int, int]
+    images: tuple[str, ...]
+    """Names of the images that are stacked as channels; () if they have none."""
 
     def __str__(self) -> str:
         steps = sum(map(len, self.episodes))
@@ -90,6 +92,7 @@ def load(
         left_out=len(dataset) - len(episodes),
         lossy=dataset.lossy,
         frame_shape=(channels, height, width),
+        images=dataset.images,
     )
 
 
@@ -100,13 +103,18 @@ def bound() -> int:
 
 
 def check_alike(loaded: Sequence[Loaded]) -> None:
-    """Refuse sources whose frames have different shapes; warn of loss on one side only."""
+    """Refuse sources whose frames have different shapes or channels; warn of loss on one side."""
     first = loaded[0]
     for other in loaded[1:]:
         if other.frame_shape != first.frame_shape:
             raise InputError(
                 f"all frames must have one shape, got {first.frame_shape} in the {first.name} and "
                 f"{other.frame_shape} in the {other.name}; choose the same --images in both"
+            )
+        if in_another_order(first.images, other.images):
+            raise InputError(
+                f"images must be in one order, got {list(first.images)} in the {first.name} and "
+                f"{list(other.images)} in the {other.name}; choose the same --images in both"
             )
         if other.lossy != first.lossy:
             which = other if other.lossy else first

@@ -97,6 +97,7 @@ class RewardLearner:
                 choice.prior, self.adversary, agent, data, warmup_steps=warmup_steps
             )
         assert row.reward != "truth", "the task's own reward is not learned"
+        cameras = shape[0] // (3 * data.train.stack)
         spec = RewardSpec(
             reward=row.reward,
             network=network,
@@ -105,6 +106,7 @@ class RewardLearner:
             lowest=min(0.0, float(self.annotated.rewards.min())) if self.model else 0.0,
             absorbing=self.absorbing is not None,
             stack=data.train.stack,
+            images=data.images if len(data.images) == cameras else (),
         )
         self.learned = LearnedReward(
             spec,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import in_memory, known_failures, read_episodes
-from pureward.data.episodes import Episode, check_rated
+from pureward.data.dataset import Dataset, in_memory, known_failures, read_episodes
+from pureward.data.episodes import check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError, TrainingError, check_seed
@@ -107,7 +107,7 @@ class OnlineReward:
         episodes = _episodes(positives, held_out, horizon=horizon)
         if annotations is not None:
             check_rated(episodes, "annotations")
-        data = Supervision.of(episodes, stack=stack, device=self.device)
+        data = Supervision.of(episodes, stack=stack, device=self.device, images=episodes.images)
         self._shape = data.train.shape
         self.frames = ObservedFrames(capacity, self._shape, self.device)
         absorbing = None
@@ -282,12 +282,13 @@ def _episodes(
     *,
     size: tuple[int, int] = (SIDE, SIDE),
     horizon: int | None = None,
-) -> list[Episode]:
-    """The episodes of a source; if it states no ends, those shorter than a horizon terminate."""
+) -> Dataset:
+    """A source in memory; if it states no ends, episodes shorter than a horizon terminate."""
     dataset = read_episodes(source, size=size, held_out=held_out)
     episodes = [in_memory(episode) for episode in dataset]
     if any(episode.frames is None for episode in episodes):
         raise InputError(f"{source} must store frames; collect it with `--frames`")
     if horizon is None or dataset.states_ends:
-        return episodes
-    return [replace(episode, terminated=len(episode) < horizon) for episode in episodes]
+        return replace(dataset, episodes=episodes)
+    ended = [replace(episode, terminated=len(episode) < horizon) for episode in episodes]
+    return replace(dataset, episodes=ended)

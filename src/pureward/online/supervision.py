@@ -23,10 +23,17 @@ class Supervision:
     """Episodes without success, for probes only."""
     ends: tuple[int, ...] = ()
     """Lengths of the training episodes that end in a terminal state."""
+    images: tuple[str, ...] = ()
+    """Names of the images that are stacked as channels, in this order; () if unknown."""
 
     @classmethod
     def of(
-        cls, episodes: Sequence[Episode], *, stack: int = 1, device: torch.device | str = "cpu"
+        cls,
+        episodes: Sequence[Episode],
+        *,
+        stack: int = 1,
+        device: torch.device | str = "cpu",
+        images: tuple[str, ...] = (),
     ) -> "Supervision":
         """Sort episodes with frames by their splits.
 
@@ -34,6 +41,7 @@ class Supervision:
             episodes: at least one of them for training.
             stack: number of frames in a stack.
             device: the learner's.
+            images: names of the images that are stacked as channels.
         """
         banks: dict[str, FrameBank | None] = {}
         for split in (TRAIN, HELD_OUT, FAILURE):
@@ -43,7 +51,13 @@ class Supervision:
         if train is None:
             raise InputError("a reward needs at least one episode to train on, got none; add some")
         ends = [len(e) for e in episodes if e.split == TRAIN and e.terminated]
-        return cls(train=train, held_out=banks[HELD_OUT], failures=banks[FAILURE], ends=tuple(ends))
+        return cls(
+            train=train,
+            held_out=banks[HELD_OUT],
+            failures=banks[FAILURE],
+            ends=tuple(ends),
+            images=images,
+        )
 
     def sources(self) -> dict[str, FrameBank]:
         """Return the frames for probes, by name."""

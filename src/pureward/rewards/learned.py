@@ -38,6 +38,8 @@ class RewardSpec:
     """Whether D learned an absorbing state, a black frame, that follows terminal states."""
     stack: int = 0
     """Consecutive images in a frame, as channels, oldest first; 0 if unknown."""
+    images: tuple[str, ...] = ()
+    """Names of the cameras, in the order of their channels; () if unknown."""
 
     def __post_init__(self) -> None:
         if self.reward not in ("imitation", "regression", "gated"):
@@ -64,19 +66,31 @@ class RewardSpec:
                 f"stack must divide the images of {self.network.frame_channels} channels, got "
                 f"{self.stack}; set 0 if it is unknown"
             )
+        if not all(isinstance(n, str) and n.isprintable() and len(n) <= 200 for n in self.images):
+            raise InputError(
+                "names of images must be at most 200 printable characters, got "
+                f"{list(self.images)!r:.300}; rename them, or leave images empty"
+            )
+        if self.images and 3 * self.stack * len(self.images) != self.network.frame_channels:
+            raise InputError(
+                f"images must name every camera of {self.network.frame_channels} channels, "
+                f"{self.stack} images of each, got {list(self.images)!r:.300}; leave images empty "
+                "if the names are unknown"
+            )
 
     @property
     def channels(self) -> str:
         """What the channels of a frame are, in words."""
         images = self.network.frame_channels // 3
+        names = f" ({', '.join(self.images)})" if self.images else ""
         if images == 1:
-            return "one RGB image"
+            return f"one RGB image{names}"
         if not self.stack:
             return f"{images} RGB images"
         if self.stack == 1:
-            return f"RGB images of {images} cameras"
+            return f"RGB images of {images} cameras{names}"
         cameras = "" if images == self.stack else f" of {images // self.stack} cameras"
-        return f"{self.stack} consecutive RGB images{cameras}, oldest first"
+        return f"{self.stack} consecutive RGB images{cameras}{names}, oldest first"
 
     @property
     def has_discriminator(self) -> bool:

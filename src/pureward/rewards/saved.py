@@ -139,7 +139,7 @@ def _read_spec(path: Path) -> RewardSpec:
             "use the version of pureward that wrote it"
         )
     # The first of this version had no absorbing state and did not say what the channels are.
-    config = {"absorbing": False, "stack": 0} | config
+    config = {"absorbing": False, "stack": 0, "images": []} | config
     try:
         example = RewardSpec(reward="imitation")
         return dataclass_from_json(example, config, remedy="save it again", complete=True)

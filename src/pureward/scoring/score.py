@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pureward.data.dataset import READERS, Dataset, find_reader, in_memory, read_episodes
+from pureward.data.dataset import (
+    READERS,
+    Dataset,
+    find_reader,
+    in_another_order,
+    in_memory,
+    read_episodes,
+)
 from pureward.data.drawn import with_frames
 from pureward.data.guard import check_fits
 from pureward.data.lazy import LazyFrames
@@ -19,7 +26,7 @@ from pureward.data.writers.own import write_dataset
 from pureward.errors import InputError
 from pureward.files import clear_leftovers, locked_folder, read_object, write_json
 from pureward.progress import Progress
-from pureward.rewards.learned import LearnedReward
+from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.saved import load_reward
 from pureward.scoring.pipeline import columns, score_episodes
 from pureward.scoring.table import Scores, Table
@@ -74,7 +81,8 @@ def score(
         reward: a run directory, or the folder of a saved reward.
         source: a path, or the id of a Minari dataset in the local cache, as for `read_episodes`.
         out: folder of the table; new, or that of an earlier call.
-        images: the cameras that the reward was trained on, if the source names several.
+        images: names of the images in the source, in the order of the reward's cameras; by default
+            those that the reward was trained on, if it knows their names and the source has them.
         copy: also write the dataset with these rewards: OUT/relabelled for LeRobot,
             OUT/relabelled.hdf5 for robomimic, OUT/relabelled in our own format for others.
         films: numbers of episodes to write as OUT/episode-N.mp4, above curves of their values.
@@ -83,8 +91,8 @@ def score(
         device: "auto" (CUDA if available), "cpu" or "cuda".
     """
     learned = load_reward(reward, device=find_device(device))
-    network = learned.spec.network
-    dataset = read_episodes(source, images=images, size=(network.height, network.width))
+    print(f"{reward}: a reward of {learned.spec.channels}")
+    dataset, images = _open(source, images, learned.spec)
     outside = [number for number in films if not 0 <= number < len(dataset)]
     if outside:
         raise InputError(
@@ -99,7 +107,7 @@ def score(
         "reward": _digest(learned),
         "arithmetic": learned.arithmetic,
         "source": str(Path(source).resolve()) if Path(source).exists() else str(source),
-        "images": [images] if isinstance(images, str) else list(images or ()),
+        "images": list(dataset.images),
         "episodes": len(dataset),
         "columns": columns(learned),
     }
@@ -120,6 +128,30 @@ def score(
             made.files.append(_film(out, dataset, made.scores, number))
         write_json(out / _ABOUT, about | {"state": "finished", "summary": made.summary()})
     return made
+
+
+def _open(
+    source: str | os.PathLike[str], images: str | Sequence[str] | None, spec: RewardSpec
+) -> tuple[Dataset, str | Sequence[str] | None]:
+    """The dataset in the reward's size, and the images that were chosen in it."""
+    size = (spec.network.height, spec.network.width)
+    chosen = images or spec.images
+    try:
+        dataset = read_episodes(source, images=chosen, size=size)
+    except InputError as error:
+        if images:
+            raise
+        chosen = None  # the source may have one image, of another name or none
+        try:
+            dataset = read_episodes(source, size=size)
+        except InputError:
+            raise error from None
+    if in_another_order(dataset.images, spec.images):
+        raise InputError(
+            f"images must be in the order that the reward was trained on, {list(spec.images)}, got "
+            f"{list(dataset.images)} of {source}; choose --images {' '.join(spec.images)}"
+        )
+    return dataset, chosen
 
 
 def _write_table(

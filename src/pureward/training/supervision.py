@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and checks the demonstrations or annotated episodes of a run, and draws their frames."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from pureward.data.dataset import find_reader, known_failures, read_dataset
+from pureward.data.dataset import Dataset, find_reader, known_failures, read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import TRAIN, Episode, check_rated
 from pureward.data.frames import FrameBank
@@ -39,7 +40,8 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
         check_rated(episodes, path)
     if not any(episode.split == TRAIN for episode in episodes):
         raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
-    data = Supervision.of(episodes, stack=config.replay.frame_stack, device=env.device)
+    stack = config.replay.frame_stack
+    data = Supervision.of(episodes, stack=stack, device=env.device, images=episodes.images)
     if data.held_out is None:
         print(
             f"warning: no episode of {path} is held out (it has {len(episodes)}), so the probes "
@@ -62,7 +64,7 @@ def positives_path(config: RunConfig) -> Path:
     return Path(config.annotations if annotated else config.demonstrations)
 
 
-def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
+def _read(path: Path, config: RunConfig, env: BatchEnv) -> Dataset:
     """The episodes of a dataset, with frames."""
     dataset = read_dataset(path, frame_shape=env.frame_shape, images=config.images or None)
     if dataset.task not in (None, config.task):
@@ -81,7 +83,7 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> list[Episode]:
             f"warning: all frames of {path} are equal, and a reward cannot learn from identical "
             "frames; check how they were recorded"
         )
-    return episodes
+    return replace(dataset, episodes=episodes)
 
 
 def _all_equal(episodes: list[Episode]) -> bool:

@@ -81,7 +81,9 @@ def test_several_cameras(tmp_path):
     path = write(tmp_path / "x.hdf5", cameras=cameras)
     with pytest.raises(pureward.InputError, match=r"one image, got \['agentview_image', 'wrist_im"):
         pureward.read_episodes(path)[0]
-    frames = pureward.read_episodes(path, images=cameras, size=None)[0].frames
+    dataset = pureward.read_episodes(path, images=cameras, size=None)
+    assert dataset.images == cameras
+    frames = dataset[0].frames
     both = [channels_first(images("demo_0", number)) for number in (0, 1)]
     assert torch.equal(frames[:4], torch.cat(both, dim=1)[:4])
     with pytest.raises(pureward.InputError, match="unknown image 'front'; choose from"):

@@ -142,5 +142,6 @@ def test_an_online_reward_learns_from_videos(tmp_path):
     reward.save(tmp_path / "reward")
     spec = pureward.load_reward(tmp_path / "reward").spec
     assert spec.channels == "2 consecutive RGB images, oldest first"
+    assert spec.images == ()
     with pytest.raises(pureward.InputError, match="annotated episodes need rewards, and episode 0"):
         pureward.OnlineReward(annotations=tmp_path, method="nn-purl", device="cpu")

@@ -62,7 +62,12 @@ def read(path: Path, options: Options) -> Dataset:
         with guarding(where):
             return _episode(where, file, path, number, splits[index], options)
 
-    return Dataset(path=path, states_ends=False, episodes=LazyEpisodes(splits, episode))
+    return Dataset(
+        path=path,
+        states_ends=False,
+        images=options.images or (),
+        episodes=LazyEpisodes(splits, episode),
+    )
 
 
 def _count(file: Path, root: Path, options: Options) -> tuple[int, bool]:

@@ -65,7 +65,8 @@ def read(path: Path, options: Options) -> Dataset:
             check_file(video, path)
             lossy |= codec_of(video)[0]
     episodes = LazyEpisodes(splits, episode)
-    return Dataset(path=path, lossy=lossy, fps=info.fps, episodes=episodes)
+    images = tuple(map(_short, keys))
+    return Dataset(path=path, lossy=lossy, fps=info.fps, images=images, episodes=episodes)
 
 
 def _image_keys(info: Info, options: Options) -> tuple[str, ...]:
@@ -82,11 +83,16 @@ def _image_keys(info: Info, options: Options) -> tuple[str, ...]:
                 "images=(...), or --images NAME NAME"
             )
         return (found[0],)
-    names = {name.removeprefix("observation.images."): name for name in found}
+    names = {_short(name): name for name in found}
     for name in options.images:
         if name not in found and name not in names:
             raise InputError(f"unknown image {name!r}; choose from {list(names)}")
     return tuple(name if name in found else names[name] for name in options.images)
+
+
+def _short(key: str) -> str:
+    """The name of a column of images, as `images` may give it."""
+    return key.removeprefix("observation.images.")
 
 
 def _is_depth(feature: dict[str, Any]) -> bool:

@@ -78,8 +78,17 @@ def read(path: Path, options: Options) -> Dataset:
         lossy=(storage.jpeg_encoding and stored_as_jpeg(space, keys)) or bool(facts.get("lossy")),
         states_ends=bool(facts.get("states_ends", True)),
         fps=float(rate) if isinstance(rate, int | float) and 0 < rate < math.inf else None,
+        images=_names(facts) if ours and keys == ("frames",) else tuple(filter(None, keys)),
         episodes=LazyEpisodes(splits, episode),
     )
+
+
+def _names(facts: dict[str, Any]) -> tuple[str, ...]:
+    """What the images in our `frames` were called in the source that they were imported from."""
+    names = facts.get("images")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return ()
+    return tuple(names)
 
 
 def _metadata(folder: Path, root: Path) -> dict[str, Any]:

@@ -34,13 +34,19 @@ def read(path: Path, options: Options) -> Dataset:
             demos = demos_in(root)
             splits = _splits(root, demos, options)
             rate = _rate(root)
+    images: tuple[str, ...] = ()
+    if demos:
+        with guarding(f"{path}, {demos[0]}"), h5py.File(path, "r") as root:
+            first = _group(_group(root, "data"), demos[0])
+            images = _image_keys(_group(first, "obs"), options)
 
     def episode(index: int) -> Episode:
         where = f"{path}, {demos[index]}"
         with guarding(where):
             return _episode(path, demos[index], where, splits[index], options)
 
-    return Dataset(path=path, fps=rate, episodes=LazyEpisodes(splits, episode))
+    episodes = LazyEpisodes(splits, episode)
+    return Dataset(path=path, fps=rate, images=images, episodes=episodes)
 
 
 def demos_in(root: h5py.File) -> list[str]:

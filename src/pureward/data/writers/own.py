@@ -35,8 +35,8 @@ def import_episodes(
         held_out: share of the episodes to hold out if the source has no splits.
 
     Returns:
-        The new dataset: splits, rewards, successes, states, actions, fps, and whether the source
-        was compressed with loss, are those of the source.
+        The new dataset: splits, rewards, successes, states, actions, fps, names of images, and
+        whether the source was compressed with loss, are those of the source.
     """
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
@@ -53,7 +53,12 @@ def write_dataset(out: Path, dataset: Dataset, episodes: Iterator[Episode]) -> N
         dataset: that the episodes are of.
         episodes: as many as it has, perhaps with other rewards.
     """
-    facts = {"fps": dataset.fps, "lossy": dataset.lossy, "states_ends": dataset.states_ends}
+    facts = {
+        "fps": dataset.fps,
+        "lossy": dataset.lossy,
+        "states_ends": dataset.states_ends,
+        "images": dataset.images,
+    }
     with whole_folder(out) as folder:
         bar = Progress(episodes, total=len(dataset), desc=str(out), unit="episode")
         write_episodes(folder, bar, task=dataset.task, name=out.name, facts=facts)
