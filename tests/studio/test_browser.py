@@ -367,6 +367,51 @@ def test_spans_are_shaded_where_much_is_promised_and_d_is_low(context, data):
 
 
 @pytest.fixture
+def trained(short_episodes, tmp_path):
+    """A short run and the dataset that it learned from."""
+    run, source = tmp_path / "run", tmp_path / "rated"
+    pureward.train(tiny(tmp_path / "policy", env_steps=40, warmup_steps=20))
+    collect("reach", tmp_path / "policy", source, episodes=6, device="cpu")
+    often = {"env_steps": 96, "probe_every": 48, "probe_frames": 4}
+    data = {"method": "nn-purl", "prior": "0.5", "annotations": str(source)}
+    pureward.train(tiny(run, **often, **data, reward=SMALL_REWARD))
+    return run, source
+
+
+@pytest.mark.slow
+def test_the_page_says_how_many_episodes_are_marked_and_how_to_use_them(context, trained):
+    run, source = trained
+    context.set_default_timeout(60_000)
+    with serving(source, runs=[run]) as address:
+        page = opened(context, address)
+        page.locator("#view-evidence").click()
+        page.locator("#search").click()
+        page.locator("#scored-frame[data-frame]").wait_for()
+        marked = page.locator("#marked")
+        assert marked.text_content() == ""
+        page.locator("#mark-success").click()
+        marked.get_by_text("1 success is marked; one is enough.").wait_for()
+        command = f"pureward train reach --demonstrations {run}/marked/successes --prior 0.5"
+        assert command in marked.text_content()
+        page.locator("#scored .row").nth(1).click()
+        page.locator("#scored .row:nth-of-type(2)[aria-selected=true]").wait_for()
+        page.keyboard.press("s")
+        marked.get_by_text("2 successes are marked").wait_for()
+        page.keyboard.press("f")
+        marked.get_by_text("1 success is marked").wait_for()
+        marked.get_by_text(f"--failures {run}/marked/failures --reward.risk nnpnu").wait_for()
+        page.reload()
+        page.locator("#view-evidence").click()
+        marked.get_by_text("1 failure is marked").wait_for()
+        page.locator("#scored .row", has_text="failure").click()
+        page.locator("#mark-failure[aria-pressed=true]").wait_for()
+        page.keyboard.press("u")
+        marked.get_by_text("1 failure is marked").wait_for(state="detached")
+    assert len(pureward.read_episodes(run / "marked/successes")) == 1
+    assert not (run / "marked/failures").exists()
+
+
+@pytest.fixture
 def shown_data(request, tmp_path):
     """Runs and a dataset for pictures: a short run, or "RUN… DATASET" of PUREWARD_SHOW."""
     given = os.environ.get("PUREWARD_SHOW", "").split()
@@ -376,13 +421,7 @@ def shown_data(request, tmp_path):
         if sidecar(Path(given[-1])).exists():
             shutil.copytree(sidecar(Path(given[-1])), sidecar(source))
         return [Path(run) for run in given[:-1]], source
-    request.getfixturevalue("short_episodes")
-    run, source = tmp_path / "run", tmp_path / "rated"
-    pureward.train(tiny(tmp_path / "policy", env_steps=40, warmup_steps=20))
-    collect("reach", tmp_path / "policy", source, episodes=6, device="cpu")
-    often = {"env_steps": 96, "probe_every": 48, "probe_frames": 4}
-    data = {"method": "nn-purl", "prior": "0.5", "annotations": str(source)}
-    pureward.train(tiny(run, **often, **data, reward=SMALL_REWARD))
+    run, source = request.getfixturevalue("trained")
     return [run], source
 
 

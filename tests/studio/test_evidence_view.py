@@ -1,6 +1,7 @@
 """Runs on the page: curves, verdicts, episodes where reward and truth differ, and marks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from pureward.runs.config_file import to_json
 from pureward.studio import evidence
 from pureward.studio.evidence import Runs, Search, thinned
 from synthetic import course, write_run
-from tiny import tiny
+from tiny import SMALL_REWARD, tiny
 
 
 def probed(final: float) -> list[dict]:
@@ -139,8 +140,11 @@ def test_another_runs_reward_scores_the_same_episode(run, tmp_path):
 def test_marks_become_datasets_and_can_be_taken_back(run):
     search = searched(run)
     failures = run / "marked/failures"
-    assert search.mark(2, "failure") == {"failure": str(failures)}
-    search.mark(3, "failure")
+    assert search.mark(2, "failure") == {
+        "failure": "1 failure is marked; one is enough. To train on failures too, add: "
+        f"--failures {failures} --reward.risk nnpnu"
+    }
+    assert search.mark(3, "failure")["failure"].startswith("2 failures are marked")
     (two, three) = pureward.read_episodes(failures, size=None)
     steps = TASKS["reach"].horizon
     assert (two.split, len(two), two.frames.shape[0]) == ("failure", steps, steps + 1)
@@ -148,6 +152,7 @@ def test_marks_become_datasets_and_can_be_taken_back(run):
     assert set(search.mark(3, "success")) == {"failure", "success"}
     assert len(pureward.read_episodes(failures)) == 1
     again = searched(run)  # another search keeps the marks of the first
+    assert again.describe()["marked"]["failure"].startswith("1 failure is marked")
     again.mark(0, "failure")
     assert len(pureward.read_episodes(failures)) == 2
     again.mark(0, "")
@@ -159,6 +164,31 @@ def test_marks_become_datasets_and_can_be_taken_back(run):
     assert set(again.mark(2, "")) == {"success"}
     with pytest.raises(InputError, match="a mark must be"):
         search.mark(0, "../x")
+
+
+@pytest.mark.slow
+def test_one_marked_episode_is_enough_as_the_page_says(run, tmp_path):
+    search = searched(run)
+    told = search.mark(1, "success")["success"]
+    successes, failures = run / "marked/successes", run / "marked/failures"
+    assert f"pureward train reach --demonstrations {successes} --prior 0.5. η must" in told
+    search.mark(2, "failure")
+    try:
+        settings = {
+            "method": "nn-pugail",
+            "demonstrations": str(successes),
+            "failures": str(failures),
+            "env_steps": 48,
+            "reward": replace(SMALL_REWARD, risk="nnpnu"),
+        }
+        assert "an estimate needs 5 held-out episodes, and marked ones are not" in told
+        with pytest.raises(InputError, match="an estimate of η needs at least 5 held-out episodes"):
+            pureward.train(tiny(tmp_path / "estimated", prior="bbe:0.002:0.8", **settings))
+        pureward.train(tiny(tmp_path / "given", prior="0.5", **settings))
+        assert (tmp_path / "given/reward/reward.json").exists()
+    finally:
+        search.mark(1, "")
+        search.mark(2, "")
 
 
 def test_a_link_in_place_of_marked_episodes_is_not_followed(run, tmp_path):

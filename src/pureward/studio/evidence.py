@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from threading import Lock, Thread
 from typing import Any
 
@@ -19,6 +20,7 @@ from pureward.diagnostics.probe import SOURCES
 from pureward.errors import InputError, SimulationError, in_brief
 from pureward.files import delete_whole, whole_folder
 from pureward.rewards.methods import METHODS
+from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.directory import RunDirectory
@@ -153,7 +155,12 @@ class Search:
                 {"number": n, "mark": self._marks.get(n, ""), **self._scored[n].returns()}
                 for n in order
             ]
-            return {"state": self._state, "error": self._error, "episodes": rows}
+            return {
+                "state": self._state,
+                "error": self._error,
+                "episodes": rows,
+                "marked": self._uses(),
+            }
 
     def episode(self, number: int) -> dict[str, Any]:
         """Return the tracks of an episode, each (T,), and the sizes of its frames."""
@@ -185,7 +192,7 @@ class Search:
         return to_png(frames[index * size : (index + 1) * size])
 
     def mark(self, number: int, mark: str) -> dict[str, str]:
-        """Mark an episode "success", "failure" or ""; return the datasets that have them.
+        """Mark an episode "success", "failure" or ""; return how to train on those marked.
 
         An episode that is marked is copied to RUN/marked/failures or RUN/marked/successes.
         """
@@ -198,8 +205,27 @@ class Search:
                 self._marks[number] = mark
             for kind in sorted(kinds):
                 self._write(kind)
-            folders = {kind: self._folder(kind) for kind in MARKS}
-            return {kind: str(path) for kind, path in folders.items() if path.exists()}
+            return self._uses()
+
+    def _uses(self) -> dict[str, str]:
+        """How many episodes have each mark, and how to train on them; nothing without any."""
+        told = {}
+        for kind, (name, _) in MARKS.items():
+            count = list(self._marks.values()).count(kind) + len(self._before.get(kind, ()))
+            if not count:
+                continue
+            number = f"1 {kind} is" if count == 1 else f"{count} {name} are"
+            folder = quote(str(self._folder(kind)))
+            if kind == "success":
+                use = (
+                    f"To train: pureward train {quote(read_history(self.path).task)} "
+                    f"--demonstrations {folder} --prior 0.5. η must be given: an estimate needs "
+                    f"{FEWEST_EPISODES} held-out episodes, and marked ones are not held out."
+                )
+            else:
+                use = f"To train on failures too, add: --failures {folder} --reward.risk nnpnu"
+            told[kind] = f"{number} marked; one is enough. {use}"
+        return told
 
     def _write(self, kind: str) -> None:
         """Write the episodes of a mark: those of earlier searches, and this one's."""

@@ -128,6 +128,7 @@ export class Evidence {
     byId("search").disabled = false;
     byId("searching").textContent = found.error;
     this.rows = found.episodes;
+    this.showMarked(found.marked);
     byId("found").hidden = !this.rows.length;
     if (this.rows.length) await this.open(0);
   }
@@ -192,10 +193,10 @@ export class Evidence {
     if (!this.info) return;
     const row = this.rows[this.index];
     try {
-      const folders = await putJson(`${this.path}/${row.number}/mark`, { mark });
+      const marked = await putJson(`${this.path}/${row.number}/mark`, { mark });
       row.mark = mark;
       this.list.show(this.rows.length, this.index);
-      this.showMarked(folders);
+      this.showMarked(marked);
       this.tell("");
     } catch (error) {
       this.tell(error.message);
@@ -203,10 +204,8 @@ export class Evidence {
     this.show();
   }
 
-  showMarked(folders) {
-    const uses = { failure: "--failures", success: "--demonstrations" };
-    const parts = Object.entries(folders).map(([kind, path]) => `${uses[kind]} ${path}`);
-    byId("marked").textContent = parts.length ? `To train on marked episodes: ${parts.join(" or ")}` : "";
+  showMarked(marked) {
+    byId("marked").replaceChildren(...Object.values(marked).map((text) => element("p", text)));
   }
 
   key(event) {
