@@ -279,6 +279,23 @@ def test_an_environment_that_cannot_be_made_in_an_actor_is_one_sentence(tmp_path
         pureward.train(tiny(tmp_path / "run", **RUN))
 
 
+def test_an_environment_that_fails_later_in_an_actor_does_not_end_the_run(monkeypatch):
+    step, failures = Ticks.step, iter([False] * 20 + [True] + [False] * 1000)
+
+    def fails_once(self, action):
+        if next(failures):
+            raise InputError("ticks rendered nothing; it must render")
+        return step(self, action)
+
+    monkeypatch.setattr(Ticks, "step", fails_once)
+    chosen = config()
+    with Actors(chosen) as actors:
+        played = Played(actors, chosen)
+        played.take(40)
+        played.check_counts()
+        assert actors.counts["restarts"] == 1
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

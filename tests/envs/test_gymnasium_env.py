@@ -45,6 +45,9 @@ class Counter(gymnasium.Env):
         return state, float(self.count), ended, False, {"is_success": ended}
 
     def render(self):
+        if self.spoil in ("dark", "bright"):
+            later = np.nan if self.spoil == "dark" else 200.0
+            return np.full((64, 64, 3), later if self.count else 0.5)
         side = 80 if self.spoil == "grow" and self.count else 64
         return np.full((side, side, 3), 10 * self.episode + self.count, np.uint8)
 
@@ -113,6 +116,8 @@ def test_processes_give_the_same():
         ("nan", "counter returned a state with NaN"),
         ("raise", "counter could not step .RuntimeError: the motor is too hot"),
         ("grow", r"changed the size of its frames from .*64.* to .*80"),
+        ("dark", r"has frames from nan to nan; floating-point frames must lie in \[0, 1\]"),
+        ("bright", r"has frames from 200 to 200; .*: divide by 255, or return uint8"),
     ],
 )
 def test_what_goes_wrong_in_it_is_told_in_a_sentence(spoil, told):

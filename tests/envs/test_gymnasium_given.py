@@ -143,7 +143,16 @@ class Together(VectorEnv):
         return self.count.copy(), np.zeros(self.num_envs), first, never, {}
 
 
+class Tensors(Together):
+    """A vector environment that returns tensors."""
+
+    def reset(self, *, seed=None, options=None):
+        return torch.zeros(self.num_envs, 1), {}
+
+
 def test_vector_environments_that_cannot_be_used_are_told_in_a_sentence():
+    with pytest.raises(InputError, match=r"numpy arrays, and .*Tensors returns tensors; implement"):
+        pureward.make(Tensors, 2, "cpu")
     env = pureward.make(Together, 2, "cpu")
     with pytest.raises(SimulationError, match="must reset only the worlds of options"):
         env.step(torch.zeros(2, 1))

@@ -29,6 +29,7 @@ DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
 DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
+_ROUNDING = 0.01  # of floating-point frames, which are clipped to [0, 1]
 
 
 @contextmanager
@@ -119,6 +120,12 @@ class GymnasiumEnv(BatchEnv):
     def reset(self) -> Observation:
         """Begin a new episode in every world."""
         seen, _ = self._call("be reset", lambda: self._envs.reset(seed=self._seed))
+        parts = seen.values() if isinstance(seen, dict) else [seen]
+        if any(isinstance(part, Tensor) for part in parts):
+            raise InputError(
+                f"a gymnasium.vector.VectorEnv must return numpy arrays, and {self.name} returns "
+                "tensors; implement pureward.BatchEnv instead (docs/how-to/own-environment.md)"
+            )
         self._seed = None  # later episodes continue from the generators that were seeded
         self.elapsed.zero_()
         return self._observation(seen)
@@ -266,6 +273,15 @@ class GymnasiumEnv(BatchEnv):
                 f"{self.name} changed the size of its frames from {self._sizes} to {sizes}; keep it"
             )
         self._sizes = sizes
+        for image in images:
+            if image.dtype.kind != "f" or not image.size:
+                continue
+            low, high = image.min(), image.max()
+            if not (low > -_ROUNDING and high < 1 + _ROUNDING):  # also if they are NaN
+                raise SimulationError(
+                    f"{self.name} has frames from {low:g} to {high:g}; floating-point frames must "
+                    "lie in [0, 1]: divide by 255, or return uint8"
+                )
         return torch.cat([to_frames(image, self.device) for image in images], dim=1)
 
     def _success(self, info: dict[str, Any], was_reset: np.ndarray) -> Tensor:

@@ -87,7 +87,8 @@ class Actor:
         except Exception as error:  # an environment of the user may raise anything
             known = isinstance(error, InputError | SimulationError)
             text = str(error) if known else f"{type(error).__name__}: {error}"
-            return error_reply(text, fatal=isinstance(error, InputError))
+            begins = self._worlds is None  # later another actor can go on in its place
+            return error_reply(text, fatal=begins and isinstance(error, InputError))
 
 
 class _Worlds:
