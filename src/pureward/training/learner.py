@@ -89,7 +89,9 @@ class Learner:
             action = 2.0 * torch.special.ndtr(self.exploration.noise) - 1.0
         else:
             action = self.agent.act(state, noise)
-        return action if self.guide is None else self.guide(action, noise)
+        if self.guide is None:
+            return action
+        return self._run("guide", self.guide, self.guide.tensors().values, action, noise)
 
     def add(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Add one step of every world to the replay, and score it if scores are cached."""
@@ -97,7 +99,7 @@ class Learner:
         self.reward.arrive(step)
         changed = self.reward.step_tensors()
         if changed:
-            self._run("arrive", self._arrive, changed.values())
+            self._run("arrive", self._arrive, changed.values)
 
     def learn_reward(self) -> None:
         """Update D and score some replayed steps again.
@@ -118,19 +120,17 @@ class Learner:
 
     def update_discriminator(self) -> None:
         """Make D's updates of one control step."""
-        changed = [*self.reward.trained(), *self._reward_meter.tensors().values()]
-        self._run("discriminate", self._discriminate, changed)
+        self._run("discriminate", self._discriminate, self._changed_by_discriminator)
 
     def refresh_scores(self) -> None:
         """Score some replayed steps again, if scores are cached."""
-        scores = self.reward.labels.tensors().values()
+        scores = self.reward.labels.tensors()
         if scores:
-            self._run("refresh", self._refresh, scores)
+            self._run("refresh", self._refresh, scores.values)
 
     def update_policy(self) -> None:
         """Make the policy's updates of one control step."""
-        agent = [tensor for _, tensor in self.agent.tensors()]
-        self._run("improve", self._improve, [*agent, *self._agent_meter.tensors().values()])
+        self._run("improve", self._improve, self._changed_by_policy)
 
     def read_metrics(self) -> dict[str, float]:
         """Return means since the last call; waits for the device, raises if one is not finite."""
@@ -204,17 +204,30 @@ class Learner:
     def _improve(self) -> Tensor:
         return self._agent_meter.add(self.purl.improve(self.config.updates_per_step))
 
-    def _run(self, name: str, call: Callable[[], Tensor], changed: Iterable[Tensor]) -> None:
-        """Make a call that changes these tensors; on CUDA, replay its captured graph."""
+    def _changed_by_policy(self) -> list[Tensor]:
+        agent = [tensor for _, tensor in self.agent.tensors()]
+        return [*agent, *self._agent_meter.tensors().values()]
+
+    def _changed_by_discriminator(self) -> list[Tensor]:
+        return [*self.reward.trained(), *self._reward_meter.tensors().values()]
+
+    def _run(
+        self,
+        name: str,
+        call: Callable[..., Tensor],
+        changed: Callable[[], Iterable[Tensor]],
+        *inputs: Tensor,
+    ) -> Tensor:
+        """Make a call that changes some tensors; on CUDA, replay its captured graph."""
         # Reading frames from host memory synchronises, which a graph cannot do.
         on_host = self.config.replay.storage == "host"
         if self.device.type != "cuda" or on_host or not self.agent.captures:
-            call()
-            return
+            return call(*inputs)
         if name not in self._captured:
             generators = [self.generator, *self.reward.generators()]
-            self._captured[name] = CapturedCall(call, (), kept=changed, generators=generators)
-        self._captured[name]()
+            captured = CapturedCall(call, inputs, kept=changed(), generators=generators)
+            self._captured[name] = captured
+        return self._captured[name](*inputs)
 
 
 def _copy(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
