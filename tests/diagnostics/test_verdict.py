@@ -122,6 +122,24 @@ def test_a_policy_that_fell_is_unsteady_and_forgotten_failures_are_named():
     assert "P(success) of failures rose to 60%" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("before", "last", "learned", "name"),
+    [
+        (681.0, 55.0, 1016.0, "reward hacked"),  # nn-pugail on lift, seed 213: 302, then 214 of 383
+        (681.0, 55.0, 600.0, "healthy"),  # it is paid less for less
+        (681.0, 62.0, 1016.0, "healthy"),  # 11% below the best
+    ],
+)
+def test_a_reward_that_pays_more_for_less_is_hacked(before, last, learned, name):
+    course = rows(probe=probe(0.95, 0.93, 0.08, 0.8), eval={"return": last})
+    course[1] |= {"return": 70.0, "learned_return": before}
+    course[-1]["learned_return"] = learned
+    found = find_verdict(course, method="nn-pugail", **DEMONSTRATED)
+    assert found.name == name, found
+    rose = "the learned return rose from 681.0 to 1016.0 since the best policy"
+    assert (rose in found.sentence) == (name == "reward hacked")
+
+
 @pytest.mark.parametrize("name", SUPERVISED)
 def test_gated(name):
     found = verdict("nn-purl", **SUPERVISED[name])

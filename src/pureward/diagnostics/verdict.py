@@ -83,8 +83,9 @@ def find_verdict(
 def late_numbers(rows: Rows) -> dict[str, float]:
     """Return every metric at the end of a run, by name; greedy returns replace others.
 
-    `return/best` is the best greedy return of the whole run, `success/failure/since` the highest
-    P(success) of failures after it.
+    `return/best` is the best greedy return of the whole run, `learned_return/best` the learned
+    return of the same episodes, `success/failure/since` the highest P(success) of failures after
+    them.
     """
     last = max((row["step"] for row in rows), default=0)
     numbers: dict[str, float] = {}
@@ -100,6 +101,8 @@ def late_numbers(rows: Rows) -> dict[str, float]:
     if greedy:
         best = max(greedy, key=lambda row: row["return"])
         numbers["return/best"] = best["return"]
+        paid = _finite([best], "learned_return")
+        numbers |= {"learned_return/best": paid[0]} if paid else {}
         later = [row for row in rows if row["kind"] == "probe" and row["step"] > best["step"]]
         accepted = _finite(later, "success/failure")
         numbers |= {"success/failure/since": max(accepted)} if accepted else {}
@@ -192,6 +195,13 @@ def _imitation_faults(n: Numbers) -> Found:
         )
     if n.get("share_of_expert", 1.0) < POOR <= accepted:
         yield "reward hacked", f"D calls {accepted:.0%} of the agent's frames a success"
+    before, paid = n.get("learned_return/best", math.inf), n.get("learned_return", 0.0)
+    if poor and _fell(n) and paid >= before:
+        yield (
+            "reward hacked",
+            f"the learned return rose from {before:.1f} to {paid:.1f} since the best policy, while "
+            "the true return fell",
+        )
 
 
 def _model_faults(n: Numbers, *, gated: bool) -> Found:
@@ -252,11 +262,16 @@ def describe_reward(n: Numbers) -> str:
     return "no fault was found" if error is None else f"predicted − true return is {error:+.1f}"
 
 
+def _fell(n: Numbers) -> bool:
+    """Whether the last return is far below the best."""
+    best = n.get("return/best", -math.inf)
+    return best - n.get("return", math.inf) > LARGE_GAP * abs(best)
+
+
 def _true_return(n: Numbers) -> str:
     if "return" not in n:
         return ""
     best = n.get("return/best", n["return"])
     expert = f", against {n['expert']:.1f} in its data" if "expert" in n else ""
-    fell = best - n["return"] > LARGE_GAP * abs(best)
-    fallen = f", and its best was {best:.1f}" if fell else ""
+    fallen = f", and its best was {best:.1f}" if _fell(n) else ""
     return f"; the true return is {n['return']:.1f}{expert}{fallen}"
