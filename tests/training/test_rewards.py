@@ -16,7 +16,7 @@ from pureward.relabel import CachedLabels, FreshLabels
 from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.view import View
-from pureward.training.reward import LearnedRunReward
+from pureward.training.reward import RunReward
 from tiny import SMALL_REWARD, tiny
 
 SHAPE = (3, 32, 32)
@@ -39,7 +39,7 @@ def built(
     view: View | None = None,
     terminates: bool = False,
     **settings,
-) -> LearnedRunReward:
+) -> RunReward:
     """The reward of a run on positives with rewards, or with 0 and 1."""
     needs = METHODS[method].positives
     assert needs is not None
@@ -52,15 +52,15 @@ def built(
     )
     data = Supervision(train=bank(*(rewards or (0.0, 1.0))), held_out=None, failures=None)
     known = bank(0.0, 0.0) if failures else None
-    return LearnedRunReward(config, replay, data, known, terminates=terminates)
+    return RunReward(config, replay, data, known, terminates=terminates)
 
 
-def adversary(reward: LearnedRunReward):
+def adversary(reward: RunReward):
     assert reward.adversary is not None
     return reward.adversary
 
 
-def learned(reward: LearnedRunReward):
+def learned(reward: RunReward):
     assert reward.learned is not None
     return reward.learned
 
@@ -151,6 +151,7 @@ def test_imitation_has_an_absorbing_state_where_episodes_terminate():
     assert reward.absorbing_reward is not None
     black = torch.zeros(1, *SHAPE, dtype=torch.uint8)
     assert torch.equal(reward.absorbing_reward(), learned(reward)(black))
+    assert reward.learner is not None
     assert adversary(reward).absorbing is reward.learner.absorbing
     for other in (
         built("gail"),

@@ -26,74 +26,14 @@ from pureward.types import Step
 
 
 class RunReward:
-    """The task's own reward; the base of learned ones."""
-
-    def __init__(self) -> None:
-        self.labels: Labels = TaskLabels()
-        self.adversary: Adversary | None = None
-        self.learned: LearnedReward | None = None
-        self.ceiling = math.inf
-        self.threshold = 0.0
-        self.absorbing_reward: Callable[[], Tensor] | None = None
-
-    def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
-        """Fit the reward model, if there is one; `progress` is called after each pass."""
-        return None
-
-    def update_prior(self) -> dict[str, float]:
-        """Set η for the next updates; return metrics."""
-        return {}
-
-    def probe(self, solved: Tensor | None = None) -> dict[str, float]:
-        """Return outputs of the networks on known kinds of frames.
-
-        Args:
-            solved: frames at which the agent succeeded, uint8 (frames, channels, height, width).
-        """
-        return {}
-
-    def save(self, folder: Path) -> None:
-        """Write a learned reward for `load_reward`."""
-
-    def arrive(self, step: Step) -> None:
-        """Count the episodes that a new step ends."""
-
-    def trained(self) -> list[Tensor]:
-        """Return the tensors that an update of the discriminator changes."""
-        return []
-
-    def generators(self) -> list[torch.Generator]:
-        """Return the generators that the discriminator draws from."""
-        return []
-
-    @property
-    def memory(self) -> FrameMemory | None:
-        """The sample of all past agent frames, if D uses one."""
-        return None if self.adversary is None else self.adversary.memory
-
-    def step_tensors(self) -> dict[str, Tensor]:
-        """Return what is stored per agent step outside the replay: frame memory and scores."""
-        memory = {} if self.memory is None else self.memory.tensors()
-        frames = {f"memory.{name}": value for name, value in memory.items()}
-        return frames | {f"labels.{name}": value for name, value in self.labels.tensors().items()}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the state for a checkpoint, without `step_tensors`."""
-        return {}
-
-    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
-        """Load what `tensors` returned, in place."""
-
-
-class LearnedRunReward(RunReward):
-    """A learned reward that scores the steps of the replay."""
+    """The task's own reward, or a learned one that scores the steps of the replay."""
 
     def __init__(
         self,
         config: RunConfig,
         replay: Replay,
-        data: Supervision,
-        failures: FrameBank | None,
+        data: Supervision | None = None,
+        failures: FrameBank | None = None,
         *,
         terminates: bool = False,
     ) -> None:
@@ -102,11 +42,18 @@ class LearnedRunReward(RunReward):
         Args:
             config: of the run.
             replay: the agent's steps.
-            data: positives, and frames for probes.
+            data: positives, and frames for probes; None for the task's own reward.
             failures: known failures to train on, or None.
             terminates: whether episodes may end before their time limit.
         """
-        super().__init__()
+        self.learner: RewardLearner | None = None
+        self.learned: LearnedReward | None = None
+        self.adversary: Adversary | None = None
+        self.labels: Labels = TaskLabels()
+        self.ceiling, self.threshold = math.inf, 0.0
+        self.absorbing_reward: Callable[[], Tensor] | None = None
+        if data is None:
+            return
         settings, layout = config.reward, replay.layout
         absorbing = None
         imitates = METHODS[config.method].reward == "imitation"
@@ -140,47 +87,63 @@ class LearnedRunReward(RunReward):
             self.labels = CachedLabels(self.learned, replay, refreshed=settings.refreshed)
 
     def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
-        """Fit r_φ to the annotated frames."""
-        return self.learner.fit(progress)
+        """Fit the reward model, if there is one; `progress` is called after each pass."""
+        return self.learner.fit(progress) if self.learner else None
 
     def update_prior(self) -> dict[str, float]:
         """Set η for the next updates; return metrics."""
-        return self.learner.update_prior()
+        return self.learner.update_prior() if self.learner else {}
 
     def probe(self, solved: Tensor | None = None) -> dict[str, float]:
-        """Return P(success) and predictions on known kinds of frames and on the replay."""
-        return self.learner.probe(solved)
+        """Return outputs of the networks on known kinds of frames and on the replay.
+
+        Args:
+            solved: frames at which the agent succeeded, uint8 (frames, channels, height, width).
+        """
+        return self.learner.probe(solved) if self.learner else {}
 
     def save(self, folder: Path) -> None:
-        """Write the reward for `load_reward`."""
-        self.learner.save(folder)
+        """Write a learned reward for `load_reward`."""
+        if self.learner:
+            self.learner.save(folder)
 
     def arrive(self, step: Step) -> None:
         """Count the episodes that a new step ends."""
-        if self.learner.absorbing is not None:
+        if self.learner and self.learner.absorbing:
             self.learner.absorbing.arrive(step.terminated, step.terminated | step.truncated)
 
     def trained(self) -> list[Tensor]:
-        """Return D's weights and Adam's moments."""
-        return self.learner.trained()
+        """Return the tensors that an update of the discriminator changes."""
+        return self.learner.trained() if self.learner else []
 
     def generators(self) -> list[torch.Generator]:
-        """Return D's generator."""
-        return self.learner.generators()
+        """Return the generators that the discriminator draws from."""
+        return self.learner.generators() if self.learner else []
+
+    @property
+    def memory(self) -> FrameMemory | None:
+        """The sample of all past agent frames, if D uses one."""
+        return self.adversary.memory if self.adversary else None
+
+    def step_tensors(self) -> dict[str, Tensor]:
+        """Return what is stored per agent step outside the replay: frame memory and scores."""
+        memory = {} if self.memory is None else self.memory.tensors()
+        frames = {f"memory.{name}": value for name, value in memory.items()}
+        return frames | {f"labels.{name}": value for name, value in self.labels.tensors().items()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return weights, moments, random states and the state of the prior."""
-        return self.learner.tensors()
+        """Return the state for a checkpoint, without `step_tensors`."""
+        return self.learner.tensors() if self.learner else {}
 
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned, in place."""
-        self.learner.load_tensors(saved)
+        if self.learner:
+            self.learner.load_tensors(saved)
 
 
 def build_reward(config: RunConfig, env: BatchEnv, replay: Replay) -> RunReward:
     """Build the reward of a run's method; reads its data."""
     if METHODS[config.method].reward == "truth":
-        return RunReward()
+        return RunReward(config, replay)
     data = load_supervision(config, env)
-    failures = load_failures(config, env)
-    return LearnedRunReward(config, replay, data, failures, terminates=env.terminates)
+    return RunReward(config, replay, data, load_failures(config, env), terminates=env.terminates)

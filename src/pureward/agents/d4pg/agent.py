@@ -5,7 +5,7 @@ An update draws no random numbers, does not synchronise and does not branch on d
 graph can capture it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -36,20 +36,30 @@ __all__ = ["D4PG", "Batch", "D4PGConfig"]
 class GreedyPolicy(nn.Module):
     """The actor, with the normaliser of states if the agent has one."""
 
-    def __init__(self, config: D4PGConfig, state_size: int, action_size: int) -> None:
+    def __init__(
+        self,
+        config: D4PGConfig,
+        state_size: int,
+        action_size: int,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
-        self.normaliser = Normaliser(state_size) if config.normalise else None
         self.actor = Actor(
             state_size,
             action_size,
             config.actor_layers,
             norm_first=config.norm_first,
-            generator=torch.Generator(),
+            generator=generator or torch.Generator(),
         )
+        self.normaliser = Normaliser(state_size) if config.normalise else None
+
+    def normalised(self, state: Tensor) -> Tensor:
+        """Return states (worlds, state size), normalised if the agent does that."""
+        return state if self.normaliser is None else self.normaliser(state)
 
     def forward(self, state: Tensor) -> Tensor:
         """Return actions (worlds, action size) in [−1, 1]."""
-        return self.actor(state if self.normaliser is None else self.normaliser(state))
+        return self.actor(self.normalised(state))
 
 
 class D4PG(Agent):
@@ -83,12 +93,13 @@ class D4PG(Agent):
         self.action_size = action_size
         self.device = torch.device(device)
         self.support = support(config.value_low, config.value_high, config.atoms, self.device)
-        self.actor, self.critic = self._networks(state_size, action_size, seed)
-        self.target_actor, self.target_critic = self._networks(state_size, action_size, seed)
+        self.policy, self.critic = self._networks(seed)
+        target, self.target_critic = self._networks(seed)
+        self.actor, self.target_actor = self.policy.actor, target.actor
+        self.normaliser = self.policy.normaliser
         self.weights = flattened(self.actor, self.critic, self.target_actor, self.target_critic)
         actor, critic, *self._targets = self.weights.parts
         self._online = {"actor": actor, "critic": critic}
-        self.normaliser = Normaliser(state_size).to(self.device) if config.normalise else None
         rates = {"actor": config.actor_rate, "critic": config.critic_rate}
         self.optimizer = Adam(self._online, rates)
         self.updates = torch.zeros((), dtype=torch.int64, device=self.device)
@@ -98,7 +109,7 @@ class D4PG(Agent):
     @torch.no_grad()
     def act(self, state: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return actions (worlds, action size) in [−1, 1]; noise of the same shape is added."""
-        action = self.actor(self._normalised(state))
+        action = self.policy(state)
         return action if noise is None else (action + noise).clamp_(-1.0, 1.0)
 
     def observe(self, state: Tensor) -> None:
@@ -123,7 +134,7 @@ class D4PG(Agent):
     @torch.no_grad()
     def find_gradients(self, batch: Batch) -> dict[str, Tensor]:
         """Write the gradients of both networks for a batch; return metrics."""
-        state = self._normalised(batch.state)
+        state = self.policy.normalised(batch.state)
         target = self._target(batch)
         proposed, actor_trace = self.actor.forward_trace(state)
         logits, critic_trace = self.critic.forward_trace(state, batch.action, proposed)
@@ -172,35 +183,25 @@ class D4PG(Agent):
 
     def policy_tensors(self) -> dict[str, Tensor]:
         """Return the state dict of `GreedyPolicy`."""
-        return dict(_named_tensors({"actor": self.actor, "normaliser": self.normaliser}))
+        return self.policy.state_dict()
 
-    def _networks(self, state_size: int, action_size: int, seed: int) -> tuple[Actor, Critic]:
+    def _networks(self, seed: int) -> tuple[GreedyPolicy, Critic]:
         # Drawn on the CPU, so that a seed gives the same weights on every device.
         rng = torch.Generator().manual_seed(seed)
-        config = self.config
-        actor = Actor(
-            state_size,
-            action_size,
-            config.actor_layers,
-            norm_first=config.norm_first,
-            generator=rng,
-        )
+        config, sizes = self.config, (self.state_size, self.action_size)
+        policy = GreedyPolicy(config, *sizes, rng)
         critic = Critic(
-            state_size,
-            action_size,
+            *sizes,
             config.critic_layers,
             atoms=config.atoms,
             norm_first=config.norm_first,
             generator=rng,
         )
-        return actor.to(self.device), critic.to(self.device)
-
-    def _normalised(self, state: Tensor) -> Tensor:
-        return state if self.normaliser is None else self.normaliser(state)
+        return policy.to(self.device), critic.to(self.device)
 
     def _target(self, batch: Batch) -> Tensor:
         """Distribution of the n-step return under the target networks, (batch, atoms)."""
-        next_state = self._normalised(batch.next_state)
+        next_state = self.policy.normalised(batch.next_state)
         logits = self.target_critic(next_state, self.target_actor(next_state))
         return project(logits.softmax(dim=-1), batch.reward, batch.discount, self.support)
 
@@ -214,19 +215,12 @@ class D4PG(Agent):
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield every tensor that learning changes, by name."""
-        modules = {
-            "actor": self.actor,
+        others = {
             "critic": self.critic,
             "target_actor": self.target_actor,
             "target_critic": self.target_critic,
-            "normaliser": self.normaliser,
         }
-        yield from _named_tensors(modules)
+        yield from self.policy.state_dict().items()
+        yield from nn.ModuleDict(others).state_dict().items()
         yield from ((f"optimizer.{name}", tensor) for name, tensor in self.optimizer.tensors())
         yield "updates", self.updates
-
-
-def _named_tensors(modules: Mapping[str, nn.Module | None]) -> Iterator[tuple[str, Tensor]]:
-    for part, module in modules.items():
-        if module is not None:
-            yield from ((f"{part}.{name}", t) for name, t in module.state_dict().items())
