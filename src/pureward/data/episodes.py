@@ -77,7 +77,10 @@ class Episode:
         ):
             for name, value in columns.items():
                 if value is not None and len(value) != length:
-                    raise InputError(f"{name} must have {length} rows ({rule}), got {len(value)}")
+                    raise InputError(
+                        f"{name} must have {length} rows ({rule}), got {len(value)}; repair or "
+                        "drop that episode"
+                    )
         self._check_values()
         check_split(self.split)
 

@@ -131,6 +131,10 @@ def test_arrays_in_memory():
     assert len(pureward.read_episodes(IMAGES)) == 1
     assert len(pureward.read_episodes(np.stack([IMAGES, IMAGES]))) == 2
     assert pureward.read_episodes(dataset) is dataset
+    assert torch.equal(pureward.read_episodes([IMAGES / 255], size=None)[0].frames, FRAMES)
+    for images in (IMAGES.astype(np.float32), FRAMES.float()):
+        with pytest.raises(pureward.InputError, match=r"episode 0: .* \[0, 1\], got 0 to 255"):
+            pureward.read_episodes([images])
     assert pureward.read_episodes([rated])[0] is rated
 
 
@@ -184,6 +188,14 @@ BAD = {
     "16 bits": (
         lambda p: np.save(p / "x.npy", IMAGES.astype(np.uint16)),
         "x.npy: frames must be uint8 or floating point .* got uint16",
+    ),
+    "bytes as floating point": (
+        lambda p: np.save(p / "x.npy", IMAGES.astype(np.float32)),
+        r"x.npy: floating-point images must lie in \[0, 1\], got 0 to 255; divide them by 255",
+    ),
+    "NaN in images": (
+        lambda p: np.save(p / "x.npy", np.full((7, 20, 30, 3), np.nan)),
+        r"x.npy: floating-point images must lie in \[0, 1\], got nan to nan",
     ),
     "one frame": (lambda p: np.save(p / "x.npy", IMAGES[:1]), "at least two frames, got one"),
     "too few rewards": (

@@ -1,5 +1,8 @@
 """Folders of images."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -20,6 +23,7 @@ def write(folder, images, suffix="png", mode="RGB"):
 def test_a_folder_of_images_is_an_episode_in_the_order_of_numbers(tmp_path):
     write(tmp_path / "one", IMAGES)
     (tmp_path / "one" / "notes.txt").write_text("not an image")
+    (tmp_path / "one" / "._frame_0.png").write_text("not an image either")
     dataset = pureward.read_episodes(tmp_path / "one", size=None)
     assert (len(dataset), dataset.lossy, dataset[0].rated) == (1, False, False)
     frames = dataset[0].frames
@@ -52,6 +56,17 @@ def _deep(folder):
         Image.fromarray(np.full((20, 30), 40_000, np.uint16)).save(folder / f"frame_{number}.png")
 
 
+def _deep_colour(folder):
+    """PNG of 16 bits per channel, which Pillow cannot write but opens as 8 bits."""
+    rows = np.zeros((20, 1 + 30 * 6), np.uint8).tobytes()
+    header = struct.pack(">IIBBBBB", 30, 20, 16, 2, 0, 0, 0)
+    written = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")):
+        checksum = zlib.crc32(kind + data)
+        written += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+    (folder / "frame_1.png").write_bytes(written)
+
+
 def _bomb(folder):
     """A header that declares 60,000 × 60,000 pixels."""
     data = bytearray((folder / "frame_1.png").read_bytes())
@@ -69,7 +84,8 @@ def _replace(written):
 
 
 DAMAGES = {
-    "16 bits": (_deep, "must have 8 bits per channel, got mode 'I;16'"),
+    "16 bits": (_deep, "must have 8 bits per channel, got 16"),
+    "16 bits of colour": (_deep_colour, "frame_1.png: images must have 8 bits .* got 16"),
     "bomb": (_bomb, "frame_1.png: "),
     "link": (_link, "frame_1.png must lie in .* and it links to"),
     "empty": (_replace(b""), "frame_1.png: cannot be read"),

@@ -134,6 +134,7 @@ DATA, EPISODES = "data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/fil
 DAMAGES = {
     "another version": (announce(codebase_version="v2.1"), "codebase_version must be v3.0, got"),
     "no rate": (announce(fps=0), "info.json: fps must be .* got 0"),
+    "another rate": (announce(fps=30), "announces 30 frames per second, and rows are 0.1 s apart"),
     "more episodes": (announce(total_episodes=4), "announces 4 episodes, and 3 are listed here"),
     "many episodes": (announce(total_episodes=10**12), "and 3 are listed here"),
     "more frames": (announce(total_frames=17), "announces 17 frames, and the episodes have 16"),

@@ -20,6 +20,8 @@ from pureward.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_PNG_DEPTH = 24  # offset of the bit depth: 8 bytes of signature, then the chunk IHDR
+
 
 def read(path: Path, options: Options) -> Dataset:
     """Open a folder of images, or a folder of such folders."""
@@ -57,7 +59,7 @@ def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted((file for file in folder.iterdir() if is_image(file)), key=in_order)
+    return sorted(filter(is_image, folder.iterdir()), key=in_order)
 
 
 def decode(stream: IO[bytes] | BytesIO) -> "NDArray":
@@ -65,9 +67,19 @@ def decode(stream: IO[bytes] | BytesIO) -> "NDArray":
     # Pillow would pass other formats to other programs.
     with Image.open(stream, formats=("PNG", "JPEG")) as image:
         check_pixels(image.height, image.width)
-        if image.mode.startswith(("I", "F")):
+        if image.mode.startswith(("I", "F")) or _bits(image, stream) > 8:
             raise InputError(
-                f"images must have 8 bits per channel, got mode {image.mode!r}, as of a depth "
-                "camera; convert them"
+                "images must have 8 bits per channel, got 16, as of a depth camera; convert them"
             )
         return np.asarray(image.convert("RGB"))
+
+
+def _bits(image: Image.Image, stream: IO[bytes] | BytesIO) -> int:
+    """Bits per channel of a PNG; Pillow opens 16 bits of colour as 8 and drops the others."""
+    if image.format != "PNG":
+        return 8
+    place = stream.tell()
+    stream.seek(_PNG_DEPTH)
+    depth = stream.read(1)[0]
+    stream.seek(place)
+    return depth

@@ -146,7 +146,19 @@ def _rows(info: Info, place: Place) -> "tuple[int, dict[str, NDArray]]":
             f"episode {place.number} must have {place.length} rows in sequence, got {found}; "
             f"{FETCH}"
         )
-    return mine[0].start, {name: column[mine[0]] for name, column in columns.items()}
+    rows = {name: column[mine[0]] for name, column in columns.items()}
+    _check_rate(info, rows["timestamp"])
+    return mine[0].start, rows
+
+
+def _check_rate(info: Info, timestamps: "NDArray") -> None:
+    """Refuse rows at another rate than info.json states; films of them would play at it."""
+    apart = float(np.median(np.diff(timestamps.astype(np.float64)))) if len(timestamps) > 1 else 0
+    if apart > 0 and not 0.5 < apart * info.fps < 2:
+        raise InputError(
+            f"info.json announces {info.fps:g} frames per second, and rows are {apart:g} s apart; "
+            f"{FETCH}"
+        )
 
 
 @lru_cache(maxsize=2)

@@ -68,7 +68,8 @@ def is_array(path: Path) -> bool:
 
 def is_image(path: Path) -> bool:
     """Whether it is an image."""
-    return path.suffix.lower() in IMAGES and path.is_file()
+    hidden = path.name.startswith(".")  # such as what macOS leaves beside copied files
+    return path.suffix.lower() in IMAGES and not hidden and path.is_file()
 
 
 def is_image_folder(path: Path) -> bool:
