@@ -143,6 +143,14 @@ def test_copies_between_both_sides_are_named():
     assert any(problem.startswith("3 episodes of") for problem in found.problems)
 
 
+def test_episodes_that_rest_in_one_last_state_are_no_copies():
+    last = episode(5, solved=True).frames[-1:].repeat(9, 1, 1, 1)
+    ours, theirs = (
+        [torch.cat([one.frames, last]) for one in side] for side in (demonstrations(), logs())
+    )
+    assert check(ours, against=theirs, held_out=0.3).problems == []
+
+
 def test_few_episodes_are_told_and_nothing_is_compared():
     found = check(demonstrations(), against=logs(5))
     assert found.leak is None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _STILL = 0.5  # share of an episode that equal frames may fill
 _SHORTEST_STILL = 10  # frames; a short pause is no fault
-_SHARED = 0.5  # share of an episode's frames that occur elsewhere, from which on it is a copy
+_SHARED = 0.5  # share of an episode's different frames that occur elsewhere; above it is a copy
 _LARGE = 10.0  # rewards of a step are about 1 in the settings of pureward
 _NAMED = 5  # episodes listed in a sentence
 _WORLDS, _RESETS = 8, 8  # of an environment whose first frames are compared
@@ -258,14 +258,13 @@ def _between(ours: Survey, theirs: Survey) -> Iterator[str]:
 
 
 def _copies(known: Sequence[Surveyed], others: Sequence[Surveyed]) -> int:
-    """How many of the others have most of their frames among those of known episodes."""
+    """How many of the others have most of their frames among those of known episodes.
+
+    Equal frames of an episode count once: many episodes rest in one last state.
+    """
     seen = {digest for episode in known for digest in episode.digests[1:]}
-    shares = (
-        sum(digest in seen for digest in episode.digests[1:]) / len(episode.digests[1:])
-        for episode in others
-        if len(episode.digests) > 1
-    )
-    return sum(share > _SHARED for share in shares)
+    distinct = [set(episode.digests[1:]) for episode in others]
+    return sum(len(own & seen) > _SHARED * len(own) for own in distinct if own)
 
 
 def _is_still(episode: Surveyed) -> bool:
