@@ -111,9 +111,9 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
     other, _ = a_reward("gated")
     out = tmp_path / "scores"
     scoring.score(folder, PICTURES, out, device="cpu")
-    with pytest.raises(pureward.InputError, match="scores holds scores with another reward"):
+    with pytest.raises(pureward.InputError, match="scores of another call: reward was"):
         scoring.score(other, PICTURES, out, device="cpu")
-    with pytest.raises(pureward.InputError, match="scores with another source, .*pictures"):
+    with pytest.raises(pureward.InputError, match="source was .*pictures.* and is .*films"):
         scoring.score(folder, FILMS, out, images="front", device="cpu")
     with pytest.raises(pureward.InputError, match="must be a new folder or one of scores"):
         scoring.score(folder, PICTURES, tmp_path, device="cpu")
@@ -124,6 +124,14 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
     refused = pytest.raises(pureward.InputError, match="another is writing .*scores")
     with locked_folder(out), refused:
         scoring.score(folder, PICTURES, out, device="cpu")
+
+
+def test_a_call_that_scored_nothing_does_not_keep_the_folder(tmp_path, a_reward):
+    folder, _ = a_reward("imitation")
+    with pytest.raises(pureward.InputError, match="a frame here has 2 images"):
+        scoring.score(folder, FILMS, tmp_path / "s", images=("front", "wrist"), device="cpu")
+    made = scoring.score(folder, FILMS, tmp_path / "s", images="front", device="cpu")
+    assert made.continued == 0
 
 
 def test_the_cameras_are_those_of_the_reward_in_its_order(tmp_path, a_reward, capsys):

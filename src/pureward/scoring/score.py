@@ -180,19 +180,20 @@ def _digest(reward: LearnedReward) -> str:
 
 
 def _check_same(out: Path, about: dict[str, Any]) -> None:
-    """Refuse a folder of other scores, or of anything else."""
+    """Refuse a folder of other scores, or of anything else; begin if it has no scores yet."""
     before = read_object(out / _ABOUT, absent=(FileNotFoundError,))
-    if not before:
-        if any(path.name != _ABOUT for path in out.iterdir()):
-            raise InputError(f"{out} must be a new folder or one of scores; choose another")
+    if before:
+        clear_leftovers(out)
+    if not any(path.name != _ABOUT for path in out.iterdir()):
         write_json(out / _ABOUT, about | {"state": "unfinished"})
         return
-    clear_leftovers(out)
+    if not before:
+        raise InputError(f"{out} must be a new folder or one of scores; choose another")
     for name, value in about.items():
         if before.get(name) != value:
             raise InputError(
-                f"{out} holds scores with another {name}, {before.get(name)!r:.80}, not "
-                f"{value!r:.80}; choose another folder"
+                f"{out} holds scores of another call: {name} was {before.get(name)!r:.80}, and is "
+                f"{value!r:.80} now; choose another folder"
             )
 
 
