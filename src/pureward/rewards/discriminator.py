@@ -3,7 +3,7 @@
 
 from functools import partial
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,7 +64,7 @@ class Discriminator:
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.prior = torch.tensor(checked_prior(prior), device=self.device)
         self.captured = captured
-        self._capture: _Capture | None = None
+        self._capture: CapturedCall | None = None
         if captured and self.device.type != "cuda":
             raise InputError(f"captured updates need a CUDA device, got {device}; leave it False")
 
@@ -95,26 +95,21 @@ class Discriminator:
         if failure_frames is not None:
             batches.append(failure_frames)
         shapes = _checked_shapes(batches)
-        counts = [len(batch) for batch in batches]
         if not self.captured:
-            return named(self._step(torch.cat(batches), counts))
+            return named(self._step(*batches))
         if self._capture is None:
-            frames = torch.cat(batches)
-            step = CapturedCall(
-                partial(self._step, frames, counts),
-                (),
-                kept=trained_tensors(self.optimizer),
-                generators=[self.generator],
+            kept = trained_tensors(self.optimizer)
+            self._capture = CapturedCall(
+                self._step, batches, kept=kept, generators=[self.generator]
             )
-            self._capture = _Capture(step, frames, shapes)
-        elif self._capture.shapes != shapes:
-            first, given = (" and ".join(map(str, each)) for each in (self._capture.shapes, shapes))
+        expected = [tuple(held.shape) for held in self._capture.inputs]
+        if shapes != expected:
+            first, given = (" and ".join(map(str, each)) for each in (expected, shapes))
             raise InputError(
                 f"a captured update takes the shapes of the first, {first}, got {given}; "
                 "keep batch sizes fixed or pass captured=False"
             )
-        torch.cat(batches, out=self._capture.frames)
-        return named(self._capture.step())
+        return named(self._capture(*batches))
 
     def set_prior(self, prior: float | Tensor) -> None:
         """Change η in place, also for captured updates."""
@@ -126,8 +121,9 @@ class Discriminator:
         score = partial(logits, self.network.eval(), arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)
 
-    def _step(self, frames: Tensor, counts: list[int]) -> Tensor:
-        """Update on the positives, unlabeled and known failures in `frames`, in this order."""
+    def _step(self, *batches: Tensor) -> Tensor:
+        """Update on frames of positives, unlabeled and, if the risk takes them, known failures."""
+        frames, counts = torch.cat(batches), [len(batch) for batch in batches]
         settings: dict[str, Any] = {
             "prior": self.prior,
             "slack": self.config.slack,
@@ -159,14 +155,6 @@ class Discriminator:
         from pureward.kernels.rewards.risk import supports
 
         return supports(self.risk.function, samples)
-
-
-class _Capture(NamedTuple):
-    """An update as a CUDA graph, and its input buffer."""
-
-    step: CapturedCall
-    frames: Tensor
-    shapes: list[tuple[int, ...]]
 
 
 def _checked_shapes(batches: list[Tensor]) -> list[tuple[int, ...]]:

@@ -188,9 +188,15 @@ class RewardModel:
         best_error, best_epoch, best_weights = float("inf"), self.config.epochs, None
         for epoch in range(1, self.config.epochs + 1):
             errors = []
-            batches = self._shuffled(member, train)
+            order = torch.randperm(
+                len(train), generator=self.generators[member], device=self.device
+            )
+            batches = train[order.to(train.device)].split(self.config.batch_size)
             for number, rows in enumerate(batches):
-                self._set_rate(member, (epoch - 1 + number / len(batches)) / self.config.epochs)
+                if self.config.decay:
+                    done = (epoch - 1 + number / len(batches)) / self.config.epochs
+                    rate = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+                    set_rate(self.optimizers[member], rate)
                 error = step(frames[rows].to(self.device), rewards[rows].to(self.device))
                 errors.append(error * len(rows))
             held = _squared_error(predict, frames, rewards, held_out) if len(held_out) else None
@@ -232,16 +238,6 @@ class RewardModel:
             return graph(frames, rewards)
 
         return step
-
-    def _set_rate(self, member: int, done: float) -> None:
-        if self.config.decay:
-            rate = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
-            set_rate(self.optimizers[member], rate)
-
-    def _shuffled(self, member: int, rows: Tensor) -> tuple[Tensor, ...]:
-        generator = self.generators[member]
-        order = torch.randperm(len(rows), generator=generator, device=self.device).to(rows.device)
-        return rows[order].split(self.config.batch_size)
 
 
 def _squared_error(

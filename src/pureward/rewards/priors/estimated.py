@@ -2,6 +2,7 @@
 """η estimated during training: smoothed, bounded, with a confidence interval."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -16,8 +17,6 @@ FEWEST_EPISODES = 5
 ENOUGH_AUC = 0.6
 SEPARATED_AUC = 0.9
 NO_SUCCESSES = 0.05
-
-DEFAULT_FLOOR, DEFAULT_CEILING = 0.1, 0.95
 
 _KINDS = {
     "held-out positive": ("held_out_positive_logits", "held_out_episodes"),
@@ -49,9 +48,9 @@ class EstimatedPrior(Prior):
     def __init__(
         self,
         estimator: str = "bbe",
+        floor: float = 0.1,
+        ceiling: float = 0.95,
         *,
-        floor: float = DEFAULT_FLOOR,
-        ceiling: float = DEFAULT_CEILING,
         smoothing: float = 0.5,
         resamples: int = 200,
         seed: int = 0,
@@ -67,10 +66,7 @@ class EstimatedPrior(Prior):
             resamples: of the bootstrap for the interval.
             seed: of the resamples.
         """
-        if estimator not in ESTIMATORS:
-            raise InputError(
-                f"unknown estimator {estimator!r}; choose from {', '.join(ESTIMATORS)}"
-            )
+        self._compute = ESTIMATORS[estimator]
         if not 0 < floor <= ceiling < 1:
             raise InputError(
                 f"an estimated prior needs 0 < floor ≤ ceiling < 1, got {floor} and {ceiling}; "
@@ -131,7 +127,7 @@ class EstimatedPrior(Prior):
 
     def _estimate(self, evidence: Evidence) -> Estimate:
         samples = self._samples(evidence)
-        rows = ESTIMATORS[self.estimator](*samples)
+        rows = self._compute(*samples)
         low, high = interval(rows)
         separated = auc(samples[0].logits, samples[1].logits)
         # Positives become like the unlabeled as the policy learns, but must differ from failures.
@@ -179,13 +175,12 @@ class EstimatedPrior(Prior):
 
 
 def _check_samples(episodes: list[float], finite: list[float]) -> None:
-    for kind, all_finite in zip(_KINDS, finite, strict=False):
+    for kind, count, all_finite in zip(_KINDS, episodes, finite, strict=False):
         if not all_finite:
             raise InputError(
                 f"{kind} logits must be finite, got NaN or infinity; "
                 "score with a discriminator that has not diverged"
             )
-    for kind, count in zip(_KINDS, episodes, strict=False):
         if count < FEWEST_EPISODES:
             raise InputError(
                 f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, got "
@@ -193,13 +188,6 @@ def _check_samples(episodes: list[float], finite: list[float]) -> None:
             )
 
 
-@PRIORS.register("bbe")
-def bbe(floor: float = DEFAULT_FLOOR, ceiling: float = DEFAULT_CEILING) -> Prior:
-    """bbe:FLOOR:CEILING."""
-    return EstimatedPrior("bbe", floor=floor, ceiling=ceiling)
-
-
-@PRIORS.register("acc")
-def acc(floor: float = DEFAULT_FLOOR, ceiling: float = DEFAULT_CEILING) -> Prior:
-    """acc:FLOOR:CEILING."""
-    return EstimatedPrior("acc", floor=floor, ceiling=ceiling)
+# "bbe:FLOOR:CEILING" and "acc:FLOOR:CEILING".
+for _name in ("bbe", "acc"):
+    PRIORS.register(_name)(partial(EstimatedPrior, _name))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.types import checked_tensor
+from pureward.registry import Registry
 
 CONFIDENCE = 0.1  # δ: the bound on the error holds with probability 1 − δ
 MARGIN = 0.01  # γ: extra weight of the error in the bound
@@ -43,8 +43,6 @@ def resample(
         resamples: rows of weights after the first.
         generator: on the logits' device.
     """
-    checked_tensor(logits, f"{name} logits must be a tensor")
-    checked_tensor(episodes, f"episodes of {name} logits must be a tensor")
     if logits.dim() != 1 or len(logits) == 0 or logits.shape != episodes.shape:
         raise InputError(
             f"an estimate needs {name} logits and their episodes, both of shape (n,) with n ≥ 1, "
@@ -135,4 +133,5 @@ def adjusted_count(positive: Sample, unlabeled: Sample, failures: Sample) -> Ten
 
 
 #: Name → estimator of positives, unlabeled and, for `acc`, known failures.
-ESTIMATORS: dict[str, Callable[..., Tensor]] = {"bbe": best_bin, "acc": adjusted_count}
+ESTIMATORS: Registry[Callable[..., Tensor]] = Registry("estimator")
+ESTIMATORS |= {"bbe": best_bin, "acc": adjusted_count}

@@ -81,7 +81,8 @@ class FixedPrior(Prior):
     """η."""
 
     def __post_init__(self) -> None:
-        _check_share("value", self.value)
+        if not 0 < self.value < 1:
+            raise InputError(f"prior value must lie inside (0, 1), got {self.value}; try 0.5")
 
     def __call__(self, evidence: Evidence) -> float:
         """Return the value."""
@@ -91,11 +92,6 @@ class FixedPrior(Prior):
     def bounds(self) -> tuple[float, float]:
         """The value twice."""
         return self.value, self.value
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise InputError(f"prior {name} must lie inside (0, 1), got {value}; try 0.5")
 
 
 def parse_prior(text: str | float) -> Prior:
