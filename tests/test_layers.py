@@ -11,8 +11,8 @@ ROOT = Path(pureward.__file__).parent
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
     {"errors", "interval", "progress"},
-    {"types", "registry", "settings", "pixels", "gym"},
-    {"files", "capture", "distributed.children", "distributed.cluster"},
+    {"types", "registry", "settings", "gym"},
+    {"files", "pixels", "capture", "distributed.children", "distributed.cluster"},
     {"envs.sim"},
     {"envs.tasks"},
     {"envs"},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images of any usual layout as the frames that rewards see."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.types import AsyncFlag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 SIDE = 64
 #: More than 16 images in a stack are a mistake in the shape.
 MOST_CHANNELS = 48
+_ROUNDING = 0.01  # of floating-point images, which are clipped to [0, 1]
 
 
 def to_frames(
@@ -29,14 +32,15 @@ def to_frames(
     Args:
         images: (batch, height, width), or with channels last or first: 1 (grey), 3, 4 (alpha is
             dropped) or a multiple of 3 (several images); (batch, images, …) is a stack of images,
-            oldest first. uint8, or floating point in [0, 1].
+            oldest first. uint8, or floating point in [0, 1]; others raise `InputError`: at once if
+            they are on a CPU, in a later call if they are on CUDA.
         device: where the frames go.
         size: height and width of the frames; None keeps those of the images.
     """
     if isinstance(images, Tensor):
-        pixels = images.detach().to(device)
+        pixels = images.detach()
     else:
-        pixels = torch.as_tensor(np.ascontiguousarray(images), device=device)
+        pixels = torch.as_tensor(np.ascontiguousarray(images))
     if pixels.dim() == 3:
         pixels = pixels[..., None]
     if pixels.dim() == 5:
@@ -47,6 +51,9 @@ def to_frames(
             f"frames must be (batch, height, width, channels), got shape {tuple(images.shape)}; "
             "pass a batch of images"
         )
+    if pixels.is_floating_point():
+        _check_range(pixels)
+    pixels = pixels.to(device)
     first, last = pixels.shape[1], pixels.shape[-1]
     if _are_channels(last) and not (_are_channels(first) and first < last):
         pixels = pixels.permute(0, 3, 1, 2)
@@ -59,7 +66,7 @@ def to_frames(
     pixels = pixels.expand(-1, 3, -1, -1) if channels == 1 else pixels
     pixels = pixels[:, :3] if channels == 4 else pixels
     if pixels.is_floating_point():
-        pixels = 255.0 * pixels
+        pixels = 255.0 * pixels.float()
     elif pixels.dtype != torch.uint8:
         raise InputError(
             f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
@@ -78,3 +85,21 @@ def to_frames(
 
 def _are_channels(count: int) -> bool:
     return count in (1, 4) or (count % 3 == 0 and 0 < count <= MOST_CHANNELS)
+
+
+def _check_range(pixels: Tensor) -> None:
+    """Refuse values that are NaN or beyond [0, 1]; on CUDA in a later call, without waiting."""
+    low, high = pixels.aminmax()  # NaN if there is one
+    within = (low > -_ROUNDING) & (high < 1 + _ROUNDING)
+    if _beyond(pixels.device).raised(~within):
+        got = "others or NaN before" if pixels.is_cuda else f"{low:g} to {high:g}"
+        _beyond.cache_clear()
+        raise InputError(
+            f"floating-point images must lie in [0, 1], got {got}; divide them by 255, or use uint8"
+        )
+
+
+@lru_cache
+def _beyond(device: torch.device) -> AsyncFlag:
+    with torch.inference_mode(False):  # for calls within that mode and outside it
+        return AsyncFlag(device)

@@ -62,6 +62,23 @@ class Script(Protocol):
         ...
 
 
+class AsyncFlag:
+    """Whether a condition was ever true on the device; reading it does not block the host."""
+
+    def __init__(self, device: torch.device):
+        self._cuda = device.type == "cuda"
+        self._ever = torch.zeros((), dtype=torch.bool, device=device)
+        self._seen = torch.zeros((), dtype=torch.bool, pin_memory=self._cuda)
+
+    def raised(self, now: Tensor) -> bool:
+        """Return whether the condition was ever true; on CUDA the answer is some steps late."""
+        if not self._cuda:
+            return bool(now)
+        self._ever |= now
+        self._seen.copy_(self._ever, non_blocking=True)
+        return bool(self._seen)
+
+
 def checked_tensor(value: object, rule: str) -> Tensor:
     """Return the value if it is a tensor; otherwise raise an error that begins with `rule`."""
     if not isinstance(value, Tensor):

@@ -12,27 +12,10 @@ from pureward.envs.sim import Engine
 from pureward.envs.sim.engine import SAVED
 from pureward.envs.tasks.task import Task
 from pureward.errors import SimulationError
-from pureward.types import STATE_LIMIT
+from pureward.types import STATE_LIMIT, AsyncFlag
 
 _MAX_RATE = 1e-5  # diverged worlds per world and step
 _FEW = 10  # fewer between two checks do not measure a rate
-
-
-class AsyncFlag:
-    """Whether a condition was ever true on the device; reading it does not block the host."""
-
-    def __init__(self, device: torch.device):
-        self._cuda = device.type == "cuda"
-        self._ever = torch.zeros((), dtype=torch.bool, device=device)
-        self._seen = torch.zeros((), dtype=torch.bool, pin_memory=self._cuda)
-
-    def raised(self, now: Tensor) -> bool:
-        """Return whether the condition was ever true; on CUDA the answer is some steps late."""
-        if not self._cuda:
-            return bool(now)
-        self._ever |= now
-        self._seen.copy_(self._ever, non_blocking=True)
-        return bool(self._seen)
 
 
 class DivergenceMonitor:

@@ -29,7 +29,6 @@ DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
 DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
-_ROUNDING = 0.01  # of floating-point frames, which are clipped to [0, 1]
 
 
 @contextmanager
@@ -273,16 +272,10 @@ class GymnasiumEnv(BatchEnv):
                 f"{self.name} changed the size of its frames from {self._sizes} to {sizes}; keep it"
             )
         self._sizes = sizes
-        for image in images:
-            if image.dtype.kind != "f" or not image.size:
-                continue
-            low, high = image.min(), image.max()
-            if not (low > -_ROUNDING and high < 1 + _ROUNDING):  # also if they are NaN
-                raise SimulationError(
-                    f"{self.name} has frames from {low:g} to {high:g}; floating-point frames must "
-                    "lie in [0, 1]: divide by 255, or return uint8"
-                )
-        return torch.cat([to_frames(image, self.device) for image in images], dim=1)
+        try:
+            return torch.cat([to_frames(image, self.device) for image in images], dim=1)
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from error
 
     def _success(self, info: dict[str, Any], was_reset: np.ndarray) -> Tensor:
         """Whether the environment reports success; where it reports nothing, no."""

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from pureward.envs.batch import BatchEnv
-from pureward.envs.divergence import AsyncFlag, DivergenceMonitor
+from pureward.envs.divergence import DivergenceMonitor
 from pureward.envs.sim import Engine
 from pureward.envs.sim.engine import SAVED, save_state
 from pureward.envs.tasks.task import Task
 from pureward.errors import InputError, check_seed
-from pureward.types import DRAWN_FROM, Observation, Script, Step, checked_tensor
+from pureward.types import DRAWN_FROM, AsyncFlag, Observation, Script, Step, checked_tensor
 
 if TYPE_CHECKING:
     from pureward.envs.sim.camera import Cameras

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images as frames: values that are not colours are refused, on CUDA without a host sync."""
+
+import numpy as np
+import pytest
+import torch
+
+from pureward import OnlineReward, read_episodes
+from pureward.errors import InputError
+from pureward.hooks.scorer import Scorer
+from pureward.pixels import to_frames
+from tiny import ONLINE_REWARD
+
+RULE = r"floating-point images must lie in \[0, 1\], got {}; divide them by 255, or use uint8"
+
+
+def spoilt(*shape: int, value: float) -> np.ndarray:
+    images = np.full(shape, 0.5, np.float32)
+    images.flat[-1] = value
+    return images
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [(float("nan"), "nan to nan"), (200.0, "0.5 to 200"), (-1.0, "-1 to 0.5"),
+     (float("inf"), "0.5 to inf")],
+)  # fmt: skip
+def test_floats_that_are_not_colours_are_refused(value, got):
+    for shape in ((2, 32, 32), (2, 32, 32, 3), (2, 3, 32, 32), (2, 2, 32, 32, 3)):
+        images = spoilt(*shape, value=value)
+        for given in (images, torch.from_numpy(images), torch.from_numpy(images).half()):
+            with pytest.raises(InputError, match=f"^{RULE.format(got)}$"):
+                to_frames(given)
+
+
+def test_floats_that_are_rounded_are_clipped():
+    assert to_frames(spoilt(1, 64, 64, 3, value=1.001)).max() == 255
+    assert to_frames(spoilt(1, 64, 64, 3, value=-0.001)).min() == 0
+
+
+def test_data_and_rewards_refuse_them_too():
+    good, bad = spoilt(6, 64, 64, 3, value=0.5), spoilt(6, 64, 64, 3, value=200.0)
+    with pytest.raises(InputError, match="^episode 1: floating-point images must lie in"):
+        read_episodes([good, bad])
+    reward = OnlineReward([good] * 4, config=ONLINE_REWARD, device="cpu", prior=0.5)
+    for use in (reward, Scorer(reward).frames, lambda images: reward.observe(images, [False] * 6)):
+        with pytest.raises(InputError, match="floating-point images must lie in"):
+            use(bad)
+    assert reward.frames.observed == 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda_a_later_call_refuses_them():
+    good, bad = (torch.from_numpy(spoilt(2, 64, 64, 3, value=v)).cuda() for v in (0.5, np.nan))
+
+    def without_sync(images: torch.Tensor) -> None:
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            to_frames(images, "cuda")
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        torch.cuda.synchronize()
+
+    to_frames(good, "cuda")
+    with pytest.raises(InputError, match=RULE.format("others or NaN before")):
+        with torch.inference_mode():
+            without_sync(bad)
+        without_sync(good)
+    assert to_frames(good, "cuda").shape == (2, 3, 64, 64)
+    with pytest.raises(InputError, match=RULE.format("nan to nan")):  # on the host it is at once
+        to_frames(bad.cpu(), "cuda")
