@@ -13,7 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +112,12 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
         for file in partial.iterdir():
             _flush(file)
         _flush(partial)
-        with _replaced(path) if again else nullcontext():
-            _publish(partial, path)
+        old = path.with_name(f"{_OLD}{path.name}")
+        if again and path.exists():  # a rename cannot replace a folder that is not empty
+            _delete(old)
+            os.replace(path, old)
+        _publish(partial, path)
+        _delete(old)
     except BaseException:  # after publishing, such a folder belongs to another process
         _delete(partial)
         raise
@@ -199,17 +203,6 @@ def _open_locked(path: Path, wait: float = 0.0) -> int:
     except OSError:  # a file system without locks
         pass
     return descriptor
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[None]:
-    """Move a folder aside, since a rename cannot replace one that is not empty; then delete it."""
-    old = path.with_name(f"{_OLD}{path.name}")
-    _delete(old)
-    if path.exists():
-        os.replace(path, old)
-    yield
-    _delete(old)
 
 
 def delete_whole(folder: Path) -> None:

@@ -81,20 +81,11 @@ def show(
         shadows: draw shadows.
         distractors: shape of the other blocks: "cube" or "cuboid" (lift, stack).
     """
+    arguments = locals()
     from pureward.diagnostics.show import show as run
 
     print_compile_note(device)
-    shown = run(
-        task,
-        out,
-        worlds=worlds,
-        steps=steps,
-        policy=policy,
-        device=device,
-        seed=seed,
-        shadows=shadows,
-        distractors=distractors,
-    )
+    shown = run(**arguments)
     print(f"{task}: mean return {shown.mean_return:.1f} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
 
@@ -134,22 +125,11 @@ def collect(
         device: "auto" (CUDA if available), "cpu" or "cuda".
         seed: of the first states and the random actions.
     """
+    arguments = locals()
     from pureward.runs.collect import collect as run
 
     print_compile_note(device)
-    made = run(
-        task,
-        policy,
-        out,
-        episodes=episodes,
-        stages=stages,
-        held_out=held_out,
-        failures=failures,
-        frames=frames,
-        compact=compact,
-        device=device,
-        seed=seed,
-    )
+    made = run(**arguments)
     for name, facts in made.splits.items():
         print(
             f"{name:8} {facts['episodes']:4} episodes, return {facts['return_mean']:.1f} "
@@ -324,7 +304,7 @@ def reproduce(
     """
     from pureward.distributed.jobs import make_executor
     from pureward.paper.estimate import dry_run as describe
-    from pureward.paper.figures import find_figure
+    from pureward.paper.figures import FIGURES
     from pureward.paper.plan import make_plan
     from pureward.paper.reproduce import reproduce as run
     from pureward.paper.sweep import check_budget
@@ -333,7 +313,7 @@ def reproduce(
     if seeds > _MOST_SEEDS:
         raise InputError(f"seeds must be at most {_MOST_SEEDS:,}, got {seeds:,}; try 5")
     plan = make_plan(
-        find_figure(figure), out=out, tasks=task, seeds=seeds, methods=methods, device=device
+        FIGURES[figure], out=out, tasks=task, seeds=seeds, methods=methods, device=device
     )
     chosen = make_executor(executor, device=device, at_once=at_once, address=address)
     if dry_run:

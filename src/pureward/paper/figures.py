@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from pureward.errors import InputError
 from pureward.paper import rules
+from pureward.registry import Registry
 
 Picture = Literal["curves", "success", "prior", "error", "strips", "gap"]
 
@@ -159,11 +159,5 @@ _FIGURES = (
     )),
 )
 # fmt: on
-FIGURES = {figure.name: figure for figure in _FIGURES}
-
-
-def find_figure(name: str) -> Figure:
-    """Return the figure of that name, or raise InputError with the names that exist."""
-    if name not in FIGURES:
-        raise InputError(f"unknown figure {name!r}; choose from {', '.join(FIGURES)}")
-    return FIGURES[name]
+FIGURES: Registry[Figure] = Registry("figure")
+FIGURES |= {figure.name: figure for figure in _FIGURES}

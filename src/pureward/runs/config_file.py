@@ -4,7 +4,7 @@
 import json
 import os
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -145,18 +145,10 @@ def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> No
         )
 
 
-def differences(
-    before: RunConfig, now: RunConfig, apart: Collection[str] = MAY_CHANGE
-) -> list[str]:
-    """Settings that two runs do not share and may not differ in, each as "name old → new".
-
-    Args:
-        before: of one run.
-        now: of the other.
-        apart: settings that do not count.
-    """
-    if before.method == now.method == "truth":
-        apart = {*apart, "reward"}  # the task's own reward has no settings
+def differences(before: RunConfig, now: RunConfig) -> list[str]:
+    """Settings that two runs do not share and may not differ in, each as "name old → new"."""
+    # The task's own reward has no settings.
+    apart = MAY_CHANGE | ({"reward"} if before.method == now.method == "truth" else set())
     old, new = flat(to_json(before)), flat(to_json(now))
     names = [name for name in old if name.partition(".")[0] not in apart]
     # The worlds of actors are not saved, so a run has them from its start or never.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pureward.data.dataset import Dataset, find_reader, known_failures, read_dataset
 from pureward.data.draw import draw
-from pureward.data.episodes import TRAIN, Episode, check_rated
+from pureward.data.episodes import TRAIN, check_rated
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
 from pureward.errors import InputError
@@ -78,15 +78,10 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> Dataset:
             "them from the agent's by that alone; store them lossless"
         )
     episodes = draw(dataset.episodes, config.task, str(env.device))
-    if _all_equal(episodes):
+    frames = [episode.frames[:] for episode in episodes if episode.frames is not None]
+    if all(bool((seen == frames[0][:1]).all()) for seen in frames):
         print(
             f"warning: all frames of {path} are equal, and a reward cannot learn from identical "
             "frames; check how they were recorded"
         )
     return replace(dataset, episodes=episodes)
-
-
-def _all_equal(episodes: list[Episode]) -> bool:
-    """Whether all frames are equal."""
-    frames = [episode.frames[:] for episode in episodes if episode.frames is not None]
-    return all(bool((seen == frames[0][:1]).all()) for seen in frames)

@@ -11,6 +11,8 @@ from pureward.types import Step
 
 # Steps drawn per wanted success, and the fewest successes that are returned.
 _DRAWN, _FEWEST = 32, 16
+# The tensors of every checkpoint.
+_KEPT = ("episode_return", "finished_return", "finished_count", "whole")
 
 
 class Truth:
@@ -95,12 +97,7 @@ class Truth:
 
     def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
         """Return the state for a checkpoint; successes only if the replay is saved too."""
-        kept = {
-            "episode_return": self._episode_return,
-            "finished_return": self._finished_return,
-            "finished_count": self._finished_count,
-            "whole": self._whole,
-        }
+        kept = {name: getattr(self, f"_{name}") for name in _KEPT}
         if not with_replay:
             return kept
         return kept | {
@@ -116,7 +113,7 @@ class Truth:
 
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned."""
-        for name in ("episode_return", "finished_return", "finished_count", "whole"):
+        for name in _KEPT:
             getattr(self, f"_{name}").copy_(saved[name])
         if "success/steps" in saved:  # not in checkpoints without a replay
             self._ever.copy_(saved["success/ever"])

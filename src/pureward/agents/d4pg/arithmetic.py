@@ -36,18 +36,14 @@ def resolve(arithmetic: Arithmetic, agent: "D4PG") -> Arithmetic:
 
 def fused_update(agent: "D4PG", batch: int) -> "FusedUpdate | None":
     """Return the kernels for an agent and a batch size, or None if they may not be used."""
-    if agent.arithmetic == "auto" and not _trusted(agent, batch):
-        return None
     from pureward.kernels.d4pg.update import FusedUpdate
-
-    return FusedUpdate(agent, batch)
-
-
-def _trusted(agent: "D4PG", batch: int) -> bool:
     from pureward.kernels.d4pg.verify import agrees
 
     # Comparing waits for the device, which a graph cannot; warm-up calls come before it.
-    return not torch.cuda.is_current_stream_capturing() and agrees(agent, batch)
+    trusted = agent.arithmetic == "fused" or (
+        not torch.cuda.is_current_stream_capturing() and agrees(agent, batch)
+    )
+    return FusedUpdate(agent, batch) if trusted else None
 
 
 def _covered(agent: "D4PG") -> bool:

@@ -70,14 +70,14 @@ def read_scene(model: mujoco.MjModel, size: int) -> Scene:
             f"the rasterizer draws up to {_MAX_TRIANGLES:,} triangles, and the model has "
             f"{len(triangles.owners):,}"
         )
-    sky = _sky(model)
+    sky = next(iter(np.flatnonzero(model.tex_type == _SKY).tolist()), None)
     textures = sorted({texture for geom in geoms if (texture := _texture(model, geom)) is not None})
     texels, first = _texels(model, ([] if sky is None else [sky]) + textures)
     lights, light_ids, ambient = _lights(model)
     types = set(model.geom_type[geoms])
     triangle_bits = max(1, (len(triangles.owners) - 1).bit_length())
     near, far = (model.stat.extent * limit for limit in (model.vis.map.znear, model.vis.map.zfar))
-    span = _float_bits(far) - _float_bits(near)
+    nearest, farthest = np.array([near, far], dtype=np.float32).view(np.int32).tolist()
     numbers = {
         "SIZE": size,
         "PRIMITIVES": len(primitives),
@@ -85,7 +85,7 @@ def read_scene(model: mujoco.MjModel, size: int) -> Scene:
         "TRIANGLES": len(triangles.owners) if meshes else 0,
         "TRIANGLE_BITS": triangle_bits,
         # One bit more than the depth needs, so that no word is all ones: that is an empty pixel.
-        "DEPTH_SHIFT": max(0, span.bit_length() + 1 - (32 - triangle_bits)),
+        "DEPTH_SHIFT": max(0, (farthest - nearest).bit_length() + 1 - (32 - triangle_bits)),
         "LIGHTS": len(lights),
         "HAS_HEADLIGHT": int(model.vis.headlight.active),
         "HAS_TEXTURES": int(bool(textures)),
@@ -194,11 +194,6 @@ def _texture(model: mujoco.MjModel, geom: int) -> int | None:
     return texture if texture >= 0 else None
 
 
-def _sky(model: mujoco.MjModel) -> int | None:
-    found = np.flatnonzero(model.tex_type == _SKY)
-    return int(found[0]) if len(found) else None
-
-
 def _texels(model: mujoco.MjModel, textures: list[int]) -> tuple[np.ndarray, dict[int, int]]:
     """All texels in one row, and where each texture begins."""
     rows, first, total = [np.zeros(0, dtype=np.int32)], {}, 0
@@ -288,7 +283,3 @@ def _stretch(model: mujoco.MjModel, geom: int) -> list[float]:
         else:
             numbers += [sign * 0.5 * copies, shift]
     return numbers
-
-
-def _float_bits(value: float) -> int:
-    return int(np.float32(value).view(np.uint32))

@@ -34,7 +34,7 @@ def unsupported(model: mujoco.MjModel) -> str | None:
     """Return the first reason why the kernel cannot step the model, or None."""
     limited = model.jnt_limited.astype(bool)
     reasons = {
-        "joints other than hinge and slide": not _all_in(model.jnt_type, (_HINGE, _SLIDE)),
+        "joints other than hinge and slide": not np.isin(model.jnt_type, (_HINGE, _SLIDE)).all(),
         f"more than {_MAX_JOINTS} joints": model.njnt > _MAX_JOINTS,
         "tendons, equalities or flexes": model.ntendon + model.neq + model.nflex > 0,
         "a solver other than Newton": model.opt.solver != mujoco.mjtSolver.mjSOL_NEWTON,
@@ -235,10 +235,10 @@ def _springs(solref: np.ndarray, solimp: np.ndarray) -> bool:
 
 def _plain_motors(model: mujoco.MjModel) -> bool:
     return (
-        _all_in(model.actuator_trntype, (mujoco.mjtTrn.mjTRN_JOINT,))
-        and _all_in(model.actuator_gaintype, (mujoco.mjtGain.mjGAIN_FIXED,))
-        and _all_in(model.actuator_biastype, (mujoco.mjtBias.mjBIAS_NONE,))
-        and _all_in(model.actuator_dyntype, (mujoco.mjtDyn.mjDYN_NONE,))
+        (model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value).all()
+        and (model.actuator_gaintype == mujoco.mjtGain.mjGAIN_FIXED.value).all()
+        and (model.actuator_biastype == mujoco.mjtBias.mjBIAS_NONE.value).all()
+        and (model.actuator_dyntype == mujoco.mjtDyn.mjDYN_NONE.value).all()
         and not model.actuator_forcelimited.any()
         and not model.jnt_actfrclimited.any()
         and not model.actuator_damping.any()
@@ -252,10 +252,6 @@ def _is_ancestor(model: mujoco.MjModel, above: int, body: int) -> bool:
     while body > above:
         body = int(model.body_parentid[body])
     return body == above
-
-
-def _all_in(values: np.ndarray, allowed: tuple) -> bool:
-    return all(int(value) in {int(each) for each in allowed} for value in values)
 
 
 def _rotation(quaternion: np.ndarray) -> np.ndarray:
