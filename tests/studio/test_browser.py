@@ -356,6 +356,32 @@ def test_a_run_in_training_is_followed_and_its_words_are_text(context, data, tmp
         assert page.evaluate(ANOTHER_RUN) == 0
 
 
+# Keeps every label that ends at the axis, with the place where it begins.
+LABELS = """
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+window.labels = [];
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y, most = Infinity) {
+  if (this.textAlign === "right")
+    window.labels.push([text, x - Math.min(most, this.measureText(text).width)]);
+  return fillText.call(this, text, x, y, ...(most < Infinity ? [most] : []));
+};
+"""
+
+
+def test_labels_of_an_axis_lie_on_their_chart(context, data, tmp_path):
+    small = {"predicted/train": -0.000123, "predicted/as_trained": -0.00456}
+    path = write_run(tmp_path / "run", "nn-purl", course(-12345.0, probe=small))
+    context.add_init_script(LABELS)
+    with serving(data, runs=[path]) as address:
+        page = opened(context, address)
+        page.locator("#view-evidence").click()
+        page.locator("canvas[aria-label^='Mean r_φ']").wait_for()
+        page.wait_for_function("() => window.labels.some(([text]) => text.includes('env steps'))")
+        labels = page.evaluate("() => window.labels")
+    assert {"-0.0046", "-12.3k"} <= {text for text, _ in labels}
+    assert [text for text, begins in labels if begins < 0] == []
+
+
 def test_spans_are_shaded_where_much_is_promised_and_d_is_low(context, data):
     shaded = """tracks => import("/static/evidence.js").then((part) => part.suspicious(tracks))"""
     gated = {"true r": [0, 0, 0, 1], "paid": [0, 0, 0, 0.9], "r_φ": [0.1, 0.9, 0.8, 0.9]}

@@ -24,6 +24,7 @@ const short = (value) => {
   const size = Math.abs(value);
   if (size >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
   if (size >= 1e3) return `${+(value / 1e3).toPrecision(3)}k`;
+  if (size && size < 1e-3) return value.toExponential(1);
   return `${+value.toPrecision(2)}`;
 };
 
@@ -32,7 +33,8 @@ const short = (value) => {
 function limits(series) {
   const values = series.flatMap(({ y }) => y);
   const low = Math.min(0, ...values);
-  const high = Math.max(...values, low + 1e-9);
+  const highest = Math.max(...values);
+  const high = highest > low ? highest : low + 1;
   const wide = series.flatMap(({ y, half }) => (half ? y.flatMap((v, i) => [v - half[i], v + half[i]]) : []));
   const most = high - low;
   return [Math.max(Math.min(low, ...wide), low - most), Math.min(Math.max(high, ...wide), high + most)];
@@ -53,7 +55,7 @@ export function panel({ draw, width, color }, series, { top, bottom, ends, range
     draw.moveTo(LEFT, Math.round(Y(value)) + 0.5);
     draw.lineTo(width - RIGHT, Math.round(Y(value)) + 0.5);
     draw.stroke();
-    draw.fillText(short(value), LEFT - 6, Y(value));
+    draw.fillText(short(value), LEFT - 6, Y(value), LEFT - 6); // narrower if it does not fit
   }
   draw.textAlign = "start";
   draw.save();
