@@ -267,7 +267,7 @@ def test_a_run_with_actors_stops_and_resumes_with_exact_steps(tmp_path):
     assert [row["step"] for row in rows] == list(range(40, 161, 40))
     assert {"actors/staleness", "actors/restarts", "actors/dropped_steps"} <= set(rows[-1])
     with pytest.raises(InputError, match="actors 4 → 0"):
-        pureward.train(replace(longer, env_steps=200, actors=0), resume=True)
+        pureward.train(replace(longer, env_steps=200, actors=0, executor="local"), resume=True)
 
 
 def test_an_environment_that_cannot_be_made_in_an_actor_is_one_sentence(tmp_path, monkeypatch):
@@ -303,6 +303,9 @@ def test_an_environment_that_fails_later_in_an_actor_does_not_end_the_run(monkey
         (["--actors", "-1"], "actors must be at least 0"),
         (["--actors", "2", "--executor", "slurm"], "no actors run by the executor 'slurm'"),
         (["--actors", "2", "--address", "auto"], "'local' take no address"),
+        (["--executor", "ray", "--address", "auto"], "for actors, got 'ray', 'auto' and no actors"),
+        (["--executor", "ray"], "for actors, got 'ray', '' and no actors; add --actors 4"),
+        (["--address", "auto"], "for actors, got 'local', 'auto' and no actors"),
     ],
 )
 def test_bad_actors_are_one_sentence(tmp_path, capsys, words, says):

@@ -128,6 +128,11 @@ class RunConfig:
                 f"actors step the same number of worlds each, without guided, got {self.actors} "
                 f"actors, {self.worlds} worlds and guided {self.guided}; use --worlds {self.actors}"
             )
+        if not self.actors and (self.executor != "local" or self.address):
+            raise InputError(
+                f"executor and address are for actors, got {self.executor!r}, {self.address!r} and "
+                "no actors; add --actors 4, or choose the executor local without an address"
+            )
         check_name(
             self.task,
             self.distractors or None,
