@@ -222,6 +222,19 @@ def test_an_unknown_verb_is_rejected_with_the_list_of_verbs(words, capsys):
     assert f"unknown verb {words[0]!r}; choose from tasks, show, expert, train" in error
 
 
+@pytest.mark.parametrize("data", ["demonstrations", "annotations"])
+def test_train_without_a_method_takes_that_of_the_data(data, tmp_path, monkeypatch):
+    trained = []
+
+    def train(settings, resume):
+        trained.append(settings)
+        return RunResult(path=tmp_path, state="finished", env_steps=0, evaluation={})
+
+    monkeypatch.setattr("pureward.training.loop.train", train)
+    main(["train", "reach", f"--{data}", "data"])
+    assert trained == [preset("reach", **{data: "data"})]
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["fast", "paper"])
 def test_a_printed_configuration_is_read_back(method, name, tmp_path, monkeypatch, capsys):

@@ -50,6 +50,14 @@ def test_every_combination_is_a_run_with_its_own_folder_and_data(tmp_path):
     assert (last.reward.updates, last.seed, last.worlds) == (2, 4, 4)
 
 
+@pytest.mark.parametrize("without", ["demonstrations", "annotations"])
+def test_a_sweep_without_a_method_has_that_of_its_data(tmp_path, without):
+    base = "\n".join(line for line in BASE.splitlines() if not line.startswith(without))
+    sweep = read_sweep(written(tmp_path, "seed = [3]", base), out=tmp_path)
+    method = {"annotations": "nn-pugail", "demonstrations": "nn-purl"}[without]
+    assert sweep.runs[0].config.method == method
+
+
 def test_lists_of_lists_vary_a_setting_that_is_a_list(tmp_path):
     sweep = read_sweep(written(tmp_path, "agent.critic_layers = [[8], [8, 9]]"), out=tmp_path)
     assert [run.out.name for run in sweep.runs] == ["critic_layers-8", "critic_layers-8-9"]

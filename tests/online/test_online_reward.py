@@ -80,9 +80,8 @@ def test_a_gated_reward_is_fitted_once_and_pays_annotated_rewards():
     annotated = [
         (square(place, 9, seed=place), np.full(8, place / 40)) for place in range(0, 41, 2)
     ]
-    reward = OnlineReward(
-        annotations=annotated, method="nn-purl", config=CONFIG, device="cpu", prior=0.5
-    )
+    reward = OnlineReward(annotations=annotated, config=CONFIG, device="cpu", prior=0.5)
+    assert reward.method == "nn-purl"
     observed(reward, 20, 20)
     reward.learn(4)
     assert float(reward.learner.learned.predicted(reward._seen(square(40, 4))).mean()) > 0.6

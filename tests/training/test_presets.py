@@ -104,6 +104,16 @@ def test_the_paper_preset_updates_d_as_often_as_the_policy(task):
     assert config.reward.updates == config.updates_per_step
 
 
+def test_data_without_a_method_means_the_non_negative_one():
+    for data, method in {"demonstrations": "nn-pugail", "annotations": "nn-purl"}.items():
+        for task in ("reach", "point_env:PointEnv"):
+            chosen = preset(task, frames="render", **{data: "FOLDER"})
+            assert chosen == preset(task, frames="render", method=method, **{data: "FOLDER"})
+    assert preset("reach").method == "truth"
+    with pytest.raises(InputError, match="'truth' takes no demonstrations"):
+        preset("reach", demonstrations="demos", annotations="rated")
+
+
 def test_the_error_for_a_misspelt_setting_names_the_nearest():
     with pytest.raises(InputError, match="unknown setting 'demonstration' .* try demonstrations"):
         preset("reach", demonstration="data")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class _First:
     """Arguments that decide the defaults of the others."""
 
-    method: str
+    method: str = ""
     preset: str = "fast"
     config: str = ""
     resume: bool = False
@@ -66,7 +66,7 @@ Args:
     resume: continue from the newest checkpoint of the run directory.
 """
 
-# Verb → its help and its default method.
+# Verb → its help and its default method, without data.
 _RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
 
 # The settings in `--help`; `--help-all` lists every setting.
@@ -132,6 +132,7 @@ def run_verbs(arguments: list[str]) -> dict[str, Callable[..., None]]:
 
 def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     """The verb that starts a run, with the defaults for these arguments."""
+    from pureward.rewards.methods import default_method
     from pureward.runs.config import RunConfig
     from pureward.runs.config_file import read_config, read_toml
     from pureward.runs.directory import RunDirectory
@@ -139,13 +140,16 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
 
     named = arguments[0] if arguments and not arguments[0].startswith("-") else "walker"
     first, _ = tyro.cli(
-        _First, args=arguments, default=_First(method), return_unknown_args=True, add_help=False
+        _First, args=arguments, default=_First(), return_unknown_args=True, add_help=False
     )
     saved = RunDirectory(Path(first.out or RunConfig.out))
     written = read_toml(Path(first.config)) if first.config else {}
     chosen = {"task": named, "method": first.method, "algorithm": first.algorithm, **written}
     data = {"demonstrations": first.demonstrations, "annotations": first.annotations}
     data = {name: folder or chosen.pop(name, "") for name, folder in data.items()}
+    if not chosen["method"]:
+        given = [name for name, folder in data.items() if folder]
+        chosen["method"] = method if method == "truth" else default_method(given, method)
     # Help, and the error for a misspelt option, do not need data.
     absent = {} if first.resume or any(data.values()) else _placeholders(chosen["method"])
     chosen |= data | absent

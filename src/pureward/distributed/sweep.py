@@ -24,7 +24,7 @@ from pureward.distributed.training import Training
 from pureward.errors import InputError
 from pureward.files import whole_file
 from pureward.interval import half_width
-from pureward.rewards.methods import METHODS
+from pureward.rewards.methods import METHODS, default_method
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import differences, read_config, read_toml
 from pureward.runs.directory import RunDirectory
@@ -88,8 +88,10 @@ def _config(settings: Mapping[str, Any], out: Path) -> RunConfig:
     """The settings of a run, without data that its method does not use."""
     chosen = {**settings, "out": str(out)}
     task, name = chosen.pop("task", "walker"), chosen.pop("preset", "fast")
-    method = chosen.setdefault("method", "truth")
-    for data in ("demonstrations", "annotations"):
+    names = ("demonstrations", "annotations")
+    given = [data for data in names if chosen.get(data)]
+    method = chosen.setdefault("method", default_method(given))
+    for data in names:
         if isinstance(method, str) and METHODS[method].positives != data:
             chosen.pop(data, None)
     return preset(task, name, **chosen)

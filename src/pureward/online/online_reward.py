@@ -20,7 +20,7 @@ from pureward.online.observed import ObservedFrames
 from pureward.online.supervision import Supervision
 from pureward.pixels import SIDE, to_frames
 from pureward.rewards.config import RewardConfig, RewardModelConfig
-from pureward.rewards.methods import METHODS
+from pureward.rewards.methods import METHODS, default_method
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.view import View
 from pureward.runs.checkpoint import flattened, under
@@ -60,7 +60,7 @@ class OnlineReward:
         *,
         annotations: "Source | None" = None,
         failures: "Source | None" = None,
-        method: str = "nn-pugail",
+        method: str = "",
         prior: str | float | None = None,
         config: RewardConfig = SMALL,
         stack: int = 1,
@@ -76,7 +76,7 @@ class OnlineReward:
             demonstrations: for imitation: anything that `read_episodes` takes.
             annotations: for `prl`, `pnrl`, `purl` and `nn-purl`: the same, with rewards.
             failures: known failures, for the risk `nnpnu`.
-            method: a name in `pureward.METHODS`.
+            method: a name in `pureward.METHODS`; "" for nn-pugail, or nn-purl with annotations.
             prior: η, or how it is found; None estimates it for imitation ("bbe:0.002:0.8") and
                 is 0.5 for gated rewards.
             config: settings of the reward; the default is for thousands of updates on a CPU.
@@ -92,10 +92,12 @@ class OnlineReward:
             device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
             seed: of weights and sampling.
         """
+        given = {"demonstrations": demonstrations, "annotations": annotations}
+        found = [name for name, source in given.items() if source is not None]
+        method = method or default_method(found, "nn-pugail")
         row = METHODS[method]
         if row.reward == "truth":
             raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
-        given = {"demonstrations": demonstrations, "annotations": annotations}
         for name, source in given.items():
             if (source is not None) != (row.positives == name):
                 verb = "takes no" if source is not None else "needs"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods of the paper as rows of one table."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -79,6 +80,18 @@ METHODS |= {
     "purl": _row("regressed reward gated by the unbiased PU risk", "gated", risk="upu"),
     "nn-purl": _row("regressed reward gated by the non-negative PU risk", "gated", risk="nnpu"),
 }
+
+
+def default_method(given: Collection[str], otherwise: str = "truth") -> str:
+    """Return the method for the data that is given: nn-pugail or nn-purl.
+
+    Args:
+        given: of "demonstrations" and "annotations", those that there are.
+        otherwise: the method if there are both or none.
+    """
+    if len(given) != 1:
+        return otherwise
+    return "nn-pugail" if "demonstrations" in given else "nn-purl"
 
 
 class Choice(NamedTuple):

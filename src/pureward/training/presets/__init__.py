@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pureward.agents import AGENTS
 from pureward.envs.making import check_name
 from pureward.errors import InputError
-from pureward.rewards.methods import METHODS
+from pureward.rewards.methods import METHODS, default_method
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import changed_parts
 from pureward.training.presets import lift, own, reach, stack, walker
@@ -42,11 +42,14 @@ def preset(task: "str | Maker | gymnasium.Env", name: str = "fast", **changes: A
     Args:
         task: a name or an object as in `make`.
         name: "fast" or "paper".
-        changes: settings of `RunConfig` that replace the preset's, such as `method`; those of a
-            part are named as on the command line, `**{"reward.batch": 8}`.
+        changes: settings of `RunConfig` that replace the preset's; those of a part are named as on
+            the command line, `**{"reward.batch": 8}`. Without `method`, it is nn-pugail for
+            `demonstrations`, nn-purl for `annotations`, and otherwise the task's own reward.
     """
     task = check_name(task)
-    rows = rows_of(task, name, changes.get("method", "truth"))
+    data = [key for key in ("demonstrations", "annotations") if changes.get(key)]
+    changes = {"method": default_method(data)} | changes
+    rows = rows_of(task, name, changes["method"])
     settings = {key: value for row in rows.values() for key, value in row.items()}
     default = RunConfig()
     algorithm = changes.get("algorithm", default.algorithm)
