@@ -5,6 +5,8 @@ Ray takes 20 s to start on two slow cores, so only what needs no cluster is test
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -47,6 +49,13 @@ def test_an_address_without_a_cluster_is_one_sentence_at_once(address, says):
 def test_a_named_gpu_is_left_to_ray():
     with pytest.raises(InputError, match="Ray chooses the GPU"):
         make_executor("ray", device="cuda:1")
+
+
+@pytest.mark.slow
+def test_ray_starts_without_a_word():
+    command = [sys.executable, "-c", "from pureward.distributed.cluster import connect; connect()"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
 
 
 @pytest.fixture(scope="module")

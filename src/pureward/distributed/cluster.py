@@ -29,7 +29,6 @@ def connect(address: str = "") -> Any:
     if address not in ("", "auto"):
         _check_port(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
