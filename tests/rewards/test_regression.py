@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pureward.adam import Adam
 from pureward.errors import InputError
-from pureward.rewards import regression
 from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.regression import Pass, RewardModel
@@ -48,7 +48,7 @@ def test_fit_learns_and_reports_true_errors(small_network, scenes):
 def test_the_step_size_decays_along_half_a_cosine(small_network, scenes, monkeypatch):
     frames, rewards, _ = annotated(scenes, 4, 8)  # 32 frames: two batches a pass
     rates = []
-    monkeypatch.setattr(regression, "set_rate", lambda _, rate: rates.append(rate))
+    monkeypatch.setattr(Adam, "set_rate", lambda _, rate: rates.append(rate))
     config = RewardConfig(
         network=small_network, model=RewardModelConfig(epochs=2, decay=True, **STILL)
     )
@@ -61,10 +61,10 @@ def test_set_rate_applies_to_the_next_step(small_network, scenes):
     frames, rewards, _ = annotated(scenes, 2)
     model = RewardModel(config_of(small_network, **STILL))
     before = model.networks[0].head.weight.clone()
-    regression.set_rate(model.optimizers[0], 0.0)
+    model.optimizers[0].set_rate(0.0)
     model.update(frames, rewards)
     assert torch.equal(model.networks[0].head.weight, before)
-    regression.set_rate(model.optimizers[0], 1e-3)
+    model.optimizers[0].set_rate(1e-3)
     model.update(frames, rewards)
     assert not torch.equal(model.networks[0].head.weight, before)
 

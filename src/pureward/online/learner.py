@@ -20,7 +20,6 @@ from pureward.rewards.config import RewardConfig
 from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.methods import METHODS, choose
-from pureward.rewards.optimizer import trained_tensors
 from pureward.rewards.regression import FitReport, Pass, RewardModel
 from pureward.rewards.saved import save_reward
 from pureward.runs.checkpoint import flattened, under
@@ -147,7 +146,7 @@ class RewardLearner:
 
     def trained(self) -> list[Tensor]:
         """Return D's weights and Adam's moments."""
-        return [] if self.discriminator is None else trained_tensors(self.discriminator.optimizer)
+        return [] if self.discriminator is None else self.discriminator.optimizer.changed()
 
     def generators(self) -> list[torch.Generator]:
         """Return D's generator."""

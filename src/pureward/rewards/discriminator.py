@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pureward.adam import Adam
 from pureward.capture import CapturedCall
 from pureward.errors import InputError, check_seed
 from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved, usable_device
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.network import check_stored, seeded_network
-from pureward.rewards.optimizer import adam, trained_tensors
 from pureward.rewards.risks import RISKS, Risk, RiskFunction, RiskKind
 
 METRICS = (
@@ -60,7 +60,7 @@ class Discriminator:
         self.device = usable_device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         self.network = seeded_network(config.network, seed, self.device)
-        self.optimizer = adam(self.network.parameters(), config.learning_rate, self.device)
+        self.optimizer = Adam(dict(self.network.named_parameters()), config.learning_rate)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.prior = torch.tensor(checked_prior(prior), device=self.device)
         self.captured = captured
@@ -98,7 +98,7 @@ class Discriminator:
         if not self.captured:
             return named(self._step(*batches))
         if self._capture is None:
-            kept = trained_tensors(self.optimizer)
+            kept = self.optimizer.changed()
             self._capture = CapturedCall(
                 self._step, batches, kept=kept, generators=[self.generator]
             )
@@ -132,7 +132,7 @@ class Discriminator:
         }
         # One forward pass: no batch statistics couple the samples, and a large batch is faster.
         outputs = logits(self.network.train(), frames, self.arithmetic, self.generator)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.network.zero_grad()
         if self._risk_is_fused(len(frames)):
             from pureward.kernels.rewards.risk import differentiated
 

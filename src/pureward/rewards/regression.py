@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pureward.adam import Adam
 from pureward.capture import CapturedCall
 from pureward.errors import InputError, check_seed
 from pureward.rewards.annotations import check_shapes, finite_rewards, split_by_episode
@@ -17,7 +18,6 @@ from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved
 from pureward.rewards.compose import ensemble_minimum
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.network import FrameNetwork, seeded_network
-from pureward.rewards.optimizer import adam, set_rate, trained_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +77,9 @@ class RewardModel:
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)
         seeds = [seed * members + member for member in range(members)]
         self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
-        rate, decay = self.config.learning_rate, self.config.decay
+        rate = self.config.learning_rate
         self.optimizers = [
-            adam(network.parameters(), rate, self.device, changing=decay)
-            for network in self.networks
+            Adam(dict(network.named_parameters()), rate) for network in self.networks
         ]
         self.generators = [torch.Generator(self.device).manual_seed(s) for s in seeds]
         self.lowest = torch.zeros((), device=self.device)
@@ -166,7 +165,7 @@ class RewardModel:
         network, optimizer = self.networks[member], self.optimizers[member]
         predicted = logits(network.train(), frames, self.arithmetic, self.generators[member])
         error = F.mse_loss(predicted, rewards)
-        optimizer.zero_grad(set_to_none=True)
+        network.zero_grad()
         error.backward()
         optimizer.step()
         return error.detach()
@@ -196,7 +195,7 @@ class RewardModel:
                 if self.config.decay:
                     done = (epoch - 1 + number / len(batches)) / self.config.epochs
                     rate = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
-                    set_rate(self.optimizers[member], rate)
+                    self.optimizers[member].set_rate(rate)
                 error = step(frames[rows].to(self.device), rewards[rows].to(self.device))
                 errors.append(error * len(rows))
             held = _squared_error(predict, frames, rewards, held_out) if len(held_out) else None
@@ -232,7 +231,7 @@ class RewardModel:
                 graph = CapturedCall(
                     plain,
                     (frames, rewards),
-                    kept=trained_tensors(self.optimizers[member]),
+                    kept=self.optimizers[member].changed(),
                     generators=[self.generators[member]],
                 )
             return graph(frames, rewards)

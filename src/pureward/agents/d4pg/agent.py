@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from pureward.adam import Adam
 from pureward.agents.agent import Agent, Batch
-from pureward.agents.d4pg.adam import Adam
 from pureward.agents.d4pg.arithmetic import Arithmetic, fused_update, resolve
 from pureward.agents.d4pg.categorical import (
     cross_entropy,
@@ -44,13 +44,7 @@ class GreedyPolicy(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.actor = Actor(
-            state_size,
-            action_size,
-            config.actor_layers,
-            norm_first=config.norm_first,
-            generator=generator or torch.Generator(),
-        )
+        self.actor = Actor(config, state_size, action_size, generator or torch.Generator())
         self.normaliser = Normaliser(state_size) if config.normalise else None
 
     def normalised(self, state: Tensor) -> Tensor:
@@ -188,15 +182,8 @@ class D4PG(Agent):
     def _networks(self, seed: int) -> tuple[GreedyPolicy, Critic]:
         # Drawn on the CPU, so that a seed gives the same weights on every device.
         rng = torch.Generator().manual_seed(seed)
-        config, sizes = self.config, (self.state_size, self.action_size)
-        policy = GreedyPolicy(config, *sizes, rng)
-        critic = Critic(
-            *sizes,
-            config.critic_layers,
-            atoms=config.atoms,
-            norm_first=config.norm_first,
-            generator=rng,
-        )
+        shape = self.config, self.state_size, self.action_size
+        policy, critic = GreedyPolicy(*shape, rng), Critic(*shape, rng)
         return policy.to(self.device), critic.to(self.device)
 
     def _target(self, batch: Batch) -> Tensor:

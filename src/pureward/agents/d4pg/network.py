@@ -13,6 +13,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from pureward.agents.d4pg.config import D4PGConfig
+
 # All rows of a batch.
 ALL = slice(None)
 
@@ -122,17 +124,11 @@ class Actor(nn.Module):
     """The policy: states to actions in [−1, 1] (Table 4)."""
 
     def __init__(
-        self,
-        state_size: int,
-        action_size: int,
-        layers: Sequence[int] = (300, 200),
-        *,
-        norm_first: bool = False,
-        generator: torch.Generator,
+        self, config: D4PGConfig, state_size: int, action_size: int, generator: torch.Generator
     ) -> None:
         super().__init__()
-        sizes = (state_size, *layers, action_size)
-        self.body = MLP(sizes, norm_first=norm_first, generator=generator)
+        sizes = (state_size, *config.actor_layers, action_size)
+        self.body = MLP(sizes, norm_first=config.norm_first, generator=generator)
 
     def forward(self, state: Tensor) -> Tensor:
         """Return the actions (batch, action size) of states (batch, state size)."""
@@ -154,18 +150,11 @@ class Critic(nn.Module):
     """Distribution of the return: states and actions to logits of the atoms (Table 4)."""
 
     def __init__(
-        self,
-        state_size: int,
-        action_size: int,
-        layers: Sequence[int] = (400, 300),
-        *,
-        atoms: int = 51,
-        norm_first: bool = False,
-        generator: torch.Generator,
+        self, config: D4PGConfig, state_size: int, action_size: int, generator: torch.Generator
     ) -> None:
         super().__init__()
-        sizes = (state_size + action_size, *layers, atoms)
-        self.body = MLP(sizes, norm_first=norm_first, generator=generator)
+        sizes = (state_size + action_size, *config.critic_layers, config.atoms)
+        self.body = MLP(sizes, norm_first=config.norm_first, generator=generator)
         self.state_size = state_size
 
     def forward(self, state: Tensor, action: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pureward.adam import BETAS, EPSILON
 from pureward.agents.agent import Batch
-from pureward.agents.d4pg.adam import BETAS, EPSILON
 from pureward.agents.d4pg.config import D4PGConfig
 from pureward.agents.d4pg.normaliser import FARTHEST
 from pureward.kernels.d4pg import weight_gradient

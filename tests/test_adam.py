@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pureward.agents.d4pg.adam import Adam
+from pureward.adam import Adam
 
 
 @pytest.mark.parametrize("rates", [(1e-2, 1e-2), (1e-2, 1e-3)])
@@ -23,3 +23,24 @@ def test_steps_are_those_of_torch(rates):
     for flat, parameter in zip(ours.values(), theirs, strict=True):
         torch.testing.assert_close(flat, parameter.detach())
     assert all(t.item() == 20 for name, t in optimizer.tensors() if name.endswith("steps"))
+
+
+def test_weights_may_have_any_layout_and_the_rate_may_change():
+    rng = torch.Generator().manual_seed(0)
+    ours = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    theirs = torch.nn.Conv2d(3, 4, 3)
+    theirs.load_state_dict(ours.state_dict())
+    optimizer = Adam(dict(ours.named_parameters()), 1e-2)
+    reference = torch.optim.Adam(theirs.parameters(), lr=1e-2)
+    for rate in (1e-2, 1e-3):
+        optimizer.set_rate(rate)
+        reference.param_groups[0]["lr"] = rate
+        for _ in range(5):
+            x = torch.randn(2, 3, 8, 8, generator=rng)
+            for network in (ours, theirs):
+                network.zero_grad()
+                network(x).square().sum().backward()
+            optimizer.step()
+            reference.step()
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
+    assert len(optimizer.changed()) == 8  # weight and bias: value, steps and two moments

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adam (Kingma & Ba, 2015): one kernel per step, no host sync."""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+
+
+class Adam:
+    """Adam for tensors with gradients in `grad`.
+
+    It calls the fused kernel of `torch.optim.Adam` directly. That class imports torch's compiler,
+    which takes seconds, and for small networks its bookkeeping costs more than the step. Step
+    counts and, on CUDA, step sizes are on the device, for capture.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor], rates: float | Mapping[str, float]) -> None:
+        """Allocate the moments.
+
+        Args:
+            weights: dense float32 tensors by name.
+            rates: step size of all, or of each.
+        """
+        self._weights = dict(weights)
+        sizes = [weight.numel() for weight in weights.values()]
+        one = next(iter(weights.values()))
+        # One tensor for all weights, which a fused kernel processes at once.
+        self.first, self.second = one.new_zeros(sum(sizes)), one.new_zeros(sum(sizes))
+        self.steps = one.new_zeros(len(sizes))
+        self._first, self._second = (
+            {
+                name: part.as_strided(weight.shape, weight.stride())
+                for (name, weight), part in zip(weights.items(), moment.split(sizes), strict=True)
+            }
+            for moment in (self.first, self.second)
+        )
+        self._steps = dict(zip(weights, self.steps.unbind(), strict=True))
+        each = rates if isinstance(rates, Mapping) else dict.fromkeys(weights, rates)
+        # Weights of one rate share a kernel.
+        self._groups = {
+            rate: [name for name in weights if each[name] == rate] for rate in each.values()
+        }
+        self._rates: dict[float, Tensor | float] = {rate: rate for rate in self._groups}
+        self._fused = torch.ops.aten._fused_adam_.default
+        if one.is_cuda:  # a captured step reads the current value of a tensor at each replay
+            self._rates = {rate: torch.tensor(rate, device=one.device) for rate in self._groups}
+            self._fused = torch.ops.aten._fused_adam_.tensor_lr
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update the weights by their gradients, in place."""
+        for rate, names in self._groups.items():
+            steps = [self._steps[name] for name in names]
+            torch.ops.aten._foreach_add_.Scalar(steps, 1)
+            self._fused(
+                [self._weights[name] for name in names],
+                [self._weights[name].grad for name in names],
+                [self._first[name] for name in names],
+                [self._second[name] for name in names],
+                [],
+                steps,
+                lr=self._rates[rate],
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                weight_decay=0.0,
+                eps=EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )
+
+    def set_rate(self, rate: float) -> None:
+        """Change the step size of all weights, for captured steps too."""
+        for first, held in self._rates.items():
+            if isinstance(held, Tensor):
+                held.fill_(rate)
+            else:
+                self._rates[first] = rate
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield moments and step counts, by name."""
+        for name in self._weights:
+            yield f"{name}.first_moment", self._first[name]
+            yield f"{name}.second_moment", self._second[name]
+            yield f"{name}.steps", self._steps[name]
+
+    def changed(self) -> list[Tensor]:
+        """Return every tensor that a step changes: weights, step counts, moments."""
+        moments = (
+            (self._steps[name], self._first[name], self._second[name]) for name in self._weights
+        )
+        return [*self._weights.values(), *(tensor for row in moments for tensor in row)]
