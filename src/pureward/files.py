@@ -247,7 +247,11 @@ def write_tensors(
     try:
         save_file(kept, path, metadata=metadata)
     except SafetensorError as error:
-        raise _system_error(path, str(error)) from error
+        # The OSError is in the text only.
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise OSError(f"{path} cannot be written ({error})") from error
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 @contextmanager
@@ -261,15 +265,6 @@ def open_tensors(path: Path) -> Iterator[Any]:
 def shapes_in(file: Any) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the tensors in an open safetensors file, from its header."""
     return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-
-
-def _system_error(path: Path, message: str) -> OSError:
-    """The OSError in the text of an error of safetensors."""
-    number = re.search(r"\(os error (\d+)\)", message)
-    if number is None:
-        return OSError(f"{path} cannot be written ({message})")
-    code = int(number[1])
-    return OSError(code, os.strerror(code), str(path))
 
 
 def read_object(path: Path, absent: tuple[type[OSError], ...] = (OSError,)) -> dict[str, Any]:

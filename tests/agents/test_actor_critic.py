@@ -1,10 +1,15 @@
 """Networks of Table 4, and their written-out gradients against autograd's."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from pureward.agents.d4pg.config import D4PGConfig
 from pureward.agents.d4pg.network import Actor, Critic
 from pureward.agents.d4pg.weights import flattened
+
+SMALL = D4PGConfig(actor_layers=(7, 6), critic_layers=(8, 5), atoms=3)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -12,21 +17,22 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def test_layers_are_those_of_table_4():
-    actor, critic = Actor(24, 6, generator=generator()), Critic(24, 6, generator=generator())
+    table_4 = D4PGConfig(), 24, 6, generator()
+    actor, critic = Actor(*table_4), Critic(*table_4)
     assert [tuple(w.shape) for w in actor.body.weights] == [(24, 300), (300, 200), (200, 6)]
     assert [tuple(w.shape) for w in critic.body.weights] == [(30, 400), (400, 300), (300, 51)]
 
 
 def test_actions_stay_in_their_range():
-    actor = Actor(3, 2, generator=generator())
+    actor = Actor(D4PGConfig(), 3, 2, generator())
     assert actor(1e4 * torch.randn(50, 3)).abs().max() <= 1
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_gradients_are_those_of_autograd(norm_first):
     rng = generator(1)
-    actor = Actor(4, 2, (7, 6), norm_first=norm_first, generator=rng)
-    critic = Critic(4, 2, (8, 5), atoms=3, norm_first=norm_first, generator=rng)
+    config = replace(SMALL, norm_first=norm_first)
+    actor, critic = Actor(config, 4, 2, rng), Critic(config, 4, 2, rng)
     for parameter in [*actor.parameters(), *critic.parameters()]:
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=rng)
     state, taken = torch.randn(9, 4, generator=rng), torch.randn(9, 2, generator=rng)
@@ -57,7 +63,7 @@ def autograd_gradients(actor, critic, state, taken, gradient):
 
 
 def test_flattening_changes_no_output_and_leaves_views():
-    actor = Actor(4, 2, (7, 6), generator=generator())
+    actor = Actor(SMALL, 4, 2, generator())
     state = torch.randn(5, 4)
     before = actor(state).detach()
     flat = flattened(actor).values
@@ -68,7 +74,7 @@ def test_flattening_changes_no_output_and_leaves_views():
 
 def test_a_first_layer_with_norm_ignores_scale():
     rng = generator()
-    actor = Actor(4, 2, norm_first=True, generator=rng)
+    actor = Actor(D4PGConfig(norm_first=True), 4, 2, rng)
     actor.body.biases[0].data.zero_()
     state = torch.randn(8, 4, generator=rng)
     torch.testing.assert_close(actor(state), actor(100 * state), atol=1e-3, rtol=0)

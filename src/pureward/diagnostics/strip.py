@@ -122,9 +122,8 @@ def _draw_panels(axes: Sequence[Axes], strip: Strip) -> None:
 def _film_row(images: np.ndarray, width: int) -> np.ndarray:
     """A step's images (cameras, height, width, 3) side by side, centred on black."""
     size = min(_FILM_FRAME, width // len(images) // 2 * 2)
-    row = np.zeros((size, width, 3), dtype=np.uint8)
-    left = (width - size * len(images)) // 2
-    for place, image in enumerate(images):
-        large = Image.fromarray(image).resize((size, size), Image.Resampling.NEAREST)
-        row[:, left + place * size : left + (place + 1) * size] = np.asarray(large)
-    return row
+    nearest = Image.Resampling.NEAREST
+    large = [np.asarray(Image.fromarray(i).resize((size, size), nearest)) for i in images]
+    spare = width - size * len(images)
+    sides = (spare // 2, spare - spare // 2)
+    return np.pad(np.concatenate(large, axis=1), ((0, 0), sides, (0, 0)))
