@@ -11,7 +11,7 @@ simulation.json; `--device cpu` tries the script on Warp's CPU device at toy siz
 import json
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,7 @@ from typing import cast
 import mujoco
 import torch
 import tyro
+import warp as wp
 
 import pureward
 import pureward.envs
@@ -86,9 +87,16 @@ def speed(worlds: int, device: str, cameras: bool) -> dict:
         "ms_per_control_step": round(ms, 4),
         "control_steps_per_second": round(worlds / ms * 1e3),
         "seconds_until_ready": round(ready, 2),
-        "bytes_per_world": env.engine.bytes_per_world(),
+        "bytes_per_world": bytes_per_world(cast(WarpEngine, env.engine)),
         "fused": getattr(env.engine, "fused", False),
     }
+
+
+def bytes_per_world(engine: WarpEngine) -> int:
+    """Return the memory of the batch's arrays divided by its worlds."""
+    groups = (engine.warp_data, engine.warp_data.contact, engine.warp_data.efc)
+    arrays = [getattr(group, field.name) for group in groups for field in fields(group)]
+    return sum(a.capacity for a in arrays if isinstance(a, wp.array)) // engine.worlds
 
 
 def parts(worlds: int, device: torch.device) -> dict:

@@ -70,11 +70,6 @@ class CpuEngine:
             "check the actions and the model's time step"
         )
 
-    def bytes_per_world(self) -> int:
-        """Return the size of one world's `MjData`, with the used part of its arena."""
-        data = mujoco.MjData(self.model)
-        return int(data.nbuffer) + int(data.maxuse_arena)
-
 
 def _without_islands(model: mujoco.MjModel) -> mujoco.MjModel:
     """The model without island discovery if it is a single tree: same results, 7% faster."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batched MuJoCo Warp: captured graphs on CUDA, the same code on Warp's CPU device."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import mujoco
 import mujoco_warp as mjw
@@ -107,12 +107,6 @@ class WarpEngine:
                 "check the actions and the model's time step"
             )
         return None
-
-    def bytes_per_world(self) -> int:
-        """Return the memory of the batch's arrays divided by its worlds."""
-        groups = (self.warp_data, self.warp_data.contact, self.warp_data.efc)
-        arrays = [getattr(group, field.name) for group in groups for field in fields(group)]
-        return sum(a.capacity for a in arrays if isinstance(a, wp.array)) // self.worlds
 
     def _advance(self) -> None:
         with wp.ScopedDevice(self.warp_data.qpos.device):
