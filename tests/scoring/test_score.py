@@ -307,6 +307,10 @@ def test_terminal_steps_are_paid_for_the_absorbing_state(tmp_path, a_reward):
     values = made.scores.of(0)["reward"][1:]
     assert episode.rewards[:-1].tolist() == values[:-1].tolist()
     assert float(episode.rewards[-1]) == pytest.approx(values[-1] + 9.0 * black, rel=1e-4)
+    assert scoring.score(folder, PICTURES, tmp_path / "out", **options).files == made.files
+    scoring.score(folder, PICTURES, tmp_path / "out", device="cpu")  # keeps what the copy has
+    with pytest.raises(pureward.InputError, match="made with discount 0.9, got 0.99"):
+        scoring.score(folder, PICTURES, tmp_path / "out", **options | {"discount": 0.99})
 
 
 # Films.

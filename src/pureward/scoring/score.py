@@ -112,7 +112,7 @@ def score(
         "columns": columns(learned),
     }
     with locked_folder(out.resolve()):
-        _check_same(out, about)
+        copied = _check_same(out, about).get("discount")  # of the copy, if there is one
         table = Table(out, columns(learned))
         continued = len(dataset) if table.file.exists() else table.done()
         _write_table(table, learned, dataset, continued, f"{source}")
@@ -121,12 +121,22 @@ def score(
         if len(made.scores) != len(dataset):
             raise InputError(f"{table.file} has other episodes than {source}; delete it")
         if copy:
-            bonus = learned.terminal_reward(discount) if discount is not None else 0.0
+            bonus = learned.terminal_reward(discount or 0.0)
             whole = read_episodes(source, images=images, size=None)
-            made.files.append(_copy(Path(source), out, whole, made.scores, bonus))
+            target = _copy_of(Path(source), out)
+            if not target.exists():
+                copied = discount
+                write_json(out / _ABOUT, about | {"state": "unfinished", "discount": copied})
+                _copy(Path(source), target, whole, made.scores, bonus)
+            elif learned.spec.absorbing and copied not in (None, discount):
+                raise InputError(
+                    f"{target} was made with discount {copied}, got {discount}; delete it first"
+                )
+            made.files.append(target)
         for number in films:
             made.files.append(_film(out, dataset, made.scores, number))
-        write_json(out / _ABOUT, about | {"state": "finished", "summary": made.summary()})
+        end = {"state": "finished", "discount": copied, "summary": made.summary()}
+        write_json(out / _ABOUT, about | end)
     return made
 
 
@@ -179,14 +189,18 @@ def _digest(reward: LearnedReward) -> str:
     return found.hexdigest()
 
 
-def _check_same(out: Path, about: dict[str, Any]) -> None:
-    """Refuse a folder of other scores, or of anything else; begin if it has no scores yet."""
+def _check_same(out: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a folder of other scores, or of anything else; begin if it has no scores yet.
+
+    Returns:
+        What score.json says.
+    """
     before = read_object(out / _ABOUT, absent=(FileNotFoundError,))
     if before:
         clear_leftovers(out)
     if not any(path.name != _ABOUT for path in out.iterdir()):
         write_json(out / _ABOUT, about | {"state": "unfinished"})
-        return
+        return about
     if not before:
         raise InputError(f"{out} must be a new folder or one of scores; choose another")
     for name, value in about.items():
@@ -195,6 +209,7 @@ def _check_same(out: Path, about: dict[str, Any]) -> None:
                 f"{out} holds scores of another call: {name} was {before.get(name)!r:.80}, and is "
                 f"{value!r:.80} now; choose another folder"
             )
+    return before
 
 
 def _check_discount(reward: LearnedReward, discount: float | None) -> None:
@@ -206,7 +221,13 @@ def _check_discount(reward: LearnedReward, discount: float | None) -> None:
     reward.terminal_reward(0.0 if discount is None else discount)  # checks the discount
 
 
-def _copy(source: Path, out: Path, dataset: Dataset, scores: Scores, bonus: float) -> Path:
+def _copy_of(source: Path, out: Path) -> Path:
+    """Where the copy of a dataset goes: robomimic's is a file, others are folders."""
+    is_file = find_reader(source) is READERS["robomimic"]
+    return out / ("relabelled.hdf5" if is_file else "relabelled")
+
+
+def _copy(source: Path, target: Path, dataset: Dataset, scores: Scores, bonus: float) -> None:
     """Write the dataset with the rewards of arrival frames; terminal steps get a bonus."""
 
     def rewards(number: int) -> "NDArray":
@@ -216,11 +237,7 @@ def _copy(source: Path, out: Path, dataset: Dataset, scores: Scores, bonus: floa
         return values
 
     reader = find_reader(source)
-    is_file = reader is READERS["robomimic"]
-    target = out / ("relabelled.hdf5" if is_file else "relabelled")
-    if target.exists():
-        return target
-    if is_file:
+    if reader is READERS["robomimic"]:
         from pureward.data.writers.robomimic import copy_robomimic
 
         copy_robomimic(source, target, rewards)
@@ -234,7 +251,6 @@ def _copy(source: Path, out: Path, dataset: Dataset, scores: Scores, bonus: floa
             for number, episode in enumerate(dataset)
         )
         write_dataset(target, dataset, rated)
-    return target
 
 
 def _film(out: Path, dataset: Dataset, scores: Scores, number: int) -> Path:
