@@ -194,7 +194,7 @@ def measure(
         row["update_ms"] = milliseconds(lambda: made.update(p, u), device, repeats)
         if device == "cuda" and step.captured:
             assert made._capture is not None
-            row["replay_ms"] = milliseconds(made._capture.step.graph.replay, device, repeats)
+            row["replay_ms"] = milliseconds(made._capture.graph.replay, device, repeats)
         row["scored_per_second"] = scored_per_second(made, args, device, step.captured)
         if trained is not None:
             row |= agreement(step.arithmetic, trained, p, u)
