@@ -75,7 +75,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
     for path in paths:
         print(f"  {path.name}: {probe(path, episodes=size.evaluated, device='cpu').summary()}")
     report = out / "report.html"
-    notes = _notes(out, size, time.monotonic() - began)
+    notes = _notes(out, size, configs, time.monotonic() - began)
     runs = write_report(report, paths, title="Four rewards learned from pixels", notes=notes)
     return Demonstrated(report=report, runs=runs, seconds=time.monotonic() - began)
 
@@ -132,9 +132,8 @@ def _dataset_text(out: Path, name: str) -> str:
     return f"{episodes} {name}, mean return {mean:.1f} (from {low:.1f} to {high:.1f})"
 
 
-def _notes(out: Path, size: Size, seconds: float) -> list[str]:
+def _notes(out: Path, size: Size, configs: list[RunConfig], seconds: float) -> list[str]:
     """Paragraphs for the report: how the runs were made."""
-    configs = [run_config(method, out, size) for method in SHOWN]
     priors = [f"{config.method} has η = {config.prior}" for config in configs if config.prior]
     return [
         f"Task {TASK}: drive a point onto a disc. Rewards see 64×64 frames, policies see positions "

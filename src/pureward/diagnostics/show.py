@@ -15,7 +15,7 @@ from pureward.progress import Progress
 from pureward.registry import import_function
 from pureward.runs.config_file import read_config
 from pureward.runs.directory import RunDirectory
-from pureward.runs.policy import load_policy
+from pureward.runs.policy import load_policy, random_policy
 from pureward.types import Policy
 
 _ROWS, _COLUMNS = 4, 8  # of the sheet; several cameras share the columns
@@ -94,14 +94,12 @@ def show(
 
 def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
     """Return the policy "random", "zero" or "scripted", of a run, or a user's MODULE:FUNCTION."""
-    shape = (env.worlds, env.action_size)
     if name == "random":
-        generator = torch.Generator(env.device).manual_seed(seed)
-        return lambda _: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
+        return random_policy(env.action_size, env.device, seed)
     if name == "scripted":
         return env.script()
     if name == "zero":
-        return lambda _: torch.zeros(shape, device=env.device)
+        return lambda state: state.new_zeros(len(state), env.action_size)
     if name and Path(name).is_dir():
         return load_policy(Path(name), device=str(env.device)).act
     rule = "'random', 'zero', 'scripted' (lift and stack), a run directory or MODULE:FUNCTION"

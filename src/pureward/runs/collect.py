@@ -26,7 +26,7 @@ from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
 from pureward.runs.card import describe, write_card
-from pureward.runs.policy import load_policy, snapshots
+from pureward.runs.policy import load_policy, random_policy, snapshots
 from pureward.types import DRAWN_FROM, Observation, Policy, find_device
 
 # Failures are chosen from episodes of this many policies of the run and of random actions; each
@@ -98,8 +98,8 @@ def collect(
     saved = snapshots(policy)
     source = saved if stages else saved[-1:]
     tried = _spread(saved, min(_FAILING_POLICIES, len(saved)))
-    random = _random(seed, load_policy(policy).action_size, place)
-    config = load_policy(policy).config
+    last = load_policy(policy)
+    config, random = last.config, random_policy(last.action_size, place, seed)
     wanted = [
         *_parts(policy, place, TRAIN, _spread(source, episodes)),
         *_parts(policy, place, HELD_OUT, _spread(source, held_out)),
@@ -208,13 +208,6 @@ def _spread(policies: list[Path], count: int) -> list[Path]:
     else:
         chosen = np.full(count, len(policies) // 2)
     return [policies[index] for index in chosen]
-
-
-def _random(seed: int, size: int, device: str) -> Policy:
-    generator = torch.Generator(device).manual_seed(seed)
-    return lambda state: (
-        2.0 * torch.rand(len(state), size, generator=generator, device=device) - 1.0
-    )
 
 
 def _roll_out(env: BatchEnv, parts: list[_Part]) -> list[Episode]:

@@ -82,6 +82,12 @@ def load_policy(run: str | Path, snapshot: Path | None = None, device: str = "cp
     return SavedPolicy(config=config, env_steps=env_steps, act=act, action_size=sizes[1])
 
 
+def random_policy(size: int, device: torch.device | str, seed: int) -> Policy:
+    """Return a policy that draws uniform actions (worlds, size) in [−1, 1]."""
+    rng = torch.Generator(device).manual_seed(seed)
+    return lambda state: 2.0 * torch.rand(len(state), size, generator=rng, device=device) - 1.0
+
+
 def _check_shapes(
     path: Path, found: dict[str, tuple[int, ...]], config: RunConfig, sizes: list[int]
 ) -> None:
