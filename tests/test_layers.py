@@ -12,7 +12,7 @@ ROOT = Path(pureward.__file__).parent
 ROWS = [
     {"errors", "interval", "progress"},
     {"types", "registry", "settings", "gym"},
-    {"files", "pixels", "capture", "distributed.children", "distributed.cluster"},
+    {"files", "pixels", "capture", "adam", "distributed.children", "distributed.cluster"},
     {"envs.sim"},
     {"envs.tasks"},
     {"envs"},

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.episodes import Episode
-from pureward.data.guard import check_unit, guarding
+from pureward.data.guard import guarding
 from pureward.data.lazy import LazyFrames
 from pureward.errors import InputError
 from pureward.pixels import to_frames
@@ -45,9 +45,7 @@ def episodes_in_memory(
                     "the images of an episode must be (time, height, width, 3), got shape "
                     f"{tuple(np.shape(images))}, a single one; pass all of them"
                 )
-            images = _checked(images)
-            check_unit(images)
-            frames = to_frames(images, "cpu", size)
+            frames = to_frames(_checked(images), "cpu", size)
             columns = {} if rewards is None else {"rewards": _checked(rewards)}
             episodes.append(make_episode(frames, columns, split=split))
     return episodes

@@ -7,16 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from pureward.data.replay.layout import claimable_bytes, readable
 from pureward.errors import InputError, RoomError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -26,7 +22,6 @@ FETCH = "the dataset is damaged, fetch or collect it again"
 LARGEST_JSON = 1 << 24
 
 _MOST_PIXELS = 1 << 25  # of one image; a camera of 8K has 33 million
-_ROUNDING = 0.01  # beyond [0, 1], of floating-point images
 
 # Errors that Minari, h5py, gymnasium, numpy, zipfile, PyAV, pyarrow and Pillow raise on damaged
 # files, by class; those below by module and name, so that no package has to be installed.
@@ -91,20 +86,6 @@ def check_pixels(height: int, width: int) -> None:
     if height < 1 or width < 1 or height * width > _MOST_PIXELS:
         raise InputError(
             f"images must have 1 to {_MOST_PIXELS:,} pixels, got {height}×{width}; {FETCH}"
-        )
-
-
-def check_unit(images: "NDArray | Tensor") -> None:
-    """Refuse floating-point images beyond [0, 1], which would be clipped to black and white."""
-    kind = images.dtype
-    floating = kind.is_floating_point if isinstance(kind, torch.dtype) else kind.kind == "f"
-    if not floating or 0 in images.shape:
-        return
-    low, high = float(images.min()), float(images.max())
-    if not (low > -_ROUNDING and high < 1 + _ROUNDING):  # also if they are NaN
-        raise InputError(
-            f"floating-point images must lie in [0, 1], got {low:g} to {high:g}; divide them by "
-            "255, or store them as uint8"
         )
 
 

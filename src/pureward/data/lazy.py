@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pureward.data.guard import check_pixels, check_unit, guarding
+from pureward.data.guard import check_pixels, guarding
 from pureward.errors import InputError
 from pureward.pixels import to_frames
 
@@ -162,7 +162,6 @@ class LazyFrames:
         """Yield a camera's images of some rows as frames."""
         for block in camera.read(rows):
             check_same_shape(block.shape[1:], camera.shape)
-            check_unit(block)
             yield to_frames(block, "cpu", self._size)
 
 
