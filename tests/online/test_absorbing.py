@@ -87,6 +87,17 @@ def test_the_demonstrations_share():
     assert data.absorbing_share(4) == 0.0
 
 
+def test_a_time_limit_far_beyond_the_demonstrations_is_told(capsys):
+    frames = torch.zeros(5, *SHAPE, dtype=torch.uint8)
+    data = Supervision.of([Episode(frames=frames, rewards=torch.zeros(4), terminated=True)])
+    data.absorbing(80, recent=100)  # 76 of 80
+    assert capsys.readouterr() == ("", "")
+    data.absorbing(1000, recent=100)
+    told = "".join(capsys.readouterr())
+    assert "99.6% of D's positives are the absorbing state" in told
+    assert "the time limit is 1,000 steps and demonstrations end after 4" in told
+
+
 def test_a_terminal_window_is_paid_the_absorbing_reward_for_ever():
     """γ = 0.5, n = 2, r = 3: γ^m · 3 / (1 − γ) is 3 after one step and 1.5 after two."""
     config = ReplayConfig(capacity=8, n_step=2, discount=0.5)

@@ -10,6 +10,10 @@ from pureward.data.absorbing import Absorbing
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.errors import InputError
+from pureward.progress import Progress
+
+# Above this share of absorbing steps D sees little of what the demonstrations show.
+_MOST_ABSORBING = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +70,17 @@ class Supervision:
 
     def absorbing(self, horizon: int, *, recent: int, worlds: int = 0) -> Absorbing:
         """Return counts of absorbing steps that fit these frames; arguments as in `Absorbing`."""
+        share = self.absorbing_share(horizon)
+        if share > _MOST_ABSORBING:
+            Progress.write(
+                f"warning: {share:.1%} of D's positives are the absorbing state after the end of "
+                f"an episode, because the time limit is {horizon:,} steps and demonstrations end "
+                f"after {sum(self.ends) / len(self.ends):.0f}; give the environment a shorter time "
+                "limit, or turn the absorbing state off (--reward.no-absorbing)"
+            )
         return Absorbing(
             horizon=horizon,
-            positive_share=self.absorbing_share(horizon),
+            positive_share=share,
             recent=recent,
             frame_shape=self.train.shape,
             device=self.train.device,
