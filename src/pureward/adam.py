@@ -15,7 +15,7 @@ class Adam:
 
     It calls the fused kernel of `torch.optim.Adam` directly. That class imports torch's compiler,
     which takes seconds, and for small networks its bookkeeping costs more than the step. Step
-    counts and, on CUDA, step sizes are on the device, for capture.
+    counts and step sizes are on the device, for capture.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], rates: float | Mapping[str, float]) -> None:
@@ -40,30 +40,31 @@ class Adam:
         )
         self._steps = dict(zip(weights, self.steps.unbind(), strict=True))
         each = rates if isinstance(rates, Mapping) else dict.fromkeys(weights, rates)
+        # The kernels read the step size as this type; a captured step reads its current value.
+        kind = torch.float32 if one.is_cuda else torch.float64
         # Weights of one rate share a kernel.
-        self._groups = {
-            rate: [name for name in weights if each[name] == rate] for rate in each.values()
-        }
-        self._rates: dict[float, Tensor | float] = {rate: rate for rate in self._groups}
-        self._fused = torch.ops.aten._fused_adam_.default
-        if one.is_cuda:  # a captured step reads the current value of a tensor at each replay
-            self._rates = {rate: torch.tensor(rate, device=one.device) for rate in self._groups}
-            self._fused = torch.ops.aten._fused_adam_.tensor_lr
+        self._groups = [
+            (
+                torch.tensor(rate, dtype=kind, device=one.device),
+                [name for name in weights if each[name] == rate],
+            )
+            for rate in dict.fromkeys(each.values())
+        ]
 
     @torch.no_grad()
     def step(self) -> None:
         """Update the weights by their gradients, in place."""
-        for rate, names in self._groups.items():
+        for rate, names in self._groups:
             steps = [self._steps[name] for name in names]
             torch.ops.aten._foreach_add_.Scalar(steps, 1)
-            self._fused(
+            torch.ops.aten._fused_adam_.tensor_lr(
                 [self._weights[name] for name in names],
                 [self._weights[name].grad for name in names],
                 [self._first[name] for name in names],
                 [self._second[name] for name in names],
                 [],
                 steps,
-                lr=self._rates[rate],
+                lr=rate,
                 beta1=BETAS[0],
                 beta2=BETAS[1],
                 weight_decay=0.0,
@@ -74,11 +75,8 @@ class Adam:
 
     def set_rate(self, rate: float) -> None:
         """Change the step size of all weights, for captured steps too."""
-        for first, held in self._rates.items():
-            if isinstance(held, Tensor):
-                held.fill_(rate)
-            else:
-                self._rates[first] = rate
+        for held, _ in self._groups:
+            held.fill_(rate)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield moments and step counts, by name."""

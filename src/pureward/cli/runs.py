@@ -148,8 +148,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     data = {"demonstrations": first.demonstrations, "annotations": first.annotations}
     data = {name: folder or chosen.pop(name, "") for name, folder in data.items()}
     if not chosen["method"]:
-        given = [name for name, folder in data.items() if folder]
-        chosen["method"] = method if method == "truth" else default_method(given, method)
+        chosen["method"] = method if method == "truth" else default_method(data, method)
     # Help, and the error for a misspelt option, do not need data.
     absent = {} if first.resume or any(data.values()) else _placeholders(chosen["method"])
     chosen |= data | absent

@@ -81,11 +81,20 @@ def show(
         shadows: draw shadows.
         distractors: shape of the other blocks: "cube" or "cuboid" (lift, stack).
     """
-    arguments = locals()
     from pureward.diagnostics.show import show as run
 
     print_compile_note(device)
-    shown = run(**arguments)
+    shown = run(
+        task,
+        out,
+        worlds=worlds,
+        steps=steps,
+        policy=policy,
+        device=device,
+        seed=seed,
+        shadows=shadows,
+        distractors=distractors,
+    )
     print(f"{task}: mean return {shown.mean_return:.1f} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
 
@@ -125,11 +134,22 @@ def collect(
         device: "auto" (CUDA if available), "cpu" or "cuda".
         seed: of the first states and the random actions.
     """
-    arguments = locals()
     from pureward.runs.collect import collect as run
 
     print_compile_note(device)
-    made = run(**arguments)
+    made = run(
+        task,
+        policy,
+        out,
+        episodes=episodes,
+        stages=stages,
+        held_out=held_out,
+        failures=failures,
+        frames=frames,
+        compact=compact,
+        device=device,
+        seed=seed,
+    )
     for name, facts in made.splits.items():
         print(
             f"{name:8} {facts['episodes']:4} episodes, return {facts['return_mean']:.1f} "

@@ -88,10 +88,8 @@ def _config(settings: Mapping[str, Any], out: Path) -> RunConfig:
     """The settings of a run, without data that its method does not use."""
     chosen = {**settings, "out": str(out)}
     task, name = chosen.pop("task", "walker"), chosen.pop("preset", "fast")
-    names = ("demonstrations", "annotations")
-    given = [data for data in names if chosen.get(data)]
-    method = chosen.setdefault("method", default_method(given))
-    for data in names:
+    method = chosen.setdefault("method", default_method(chosen))
+    for data in ("demonstrations", "annotations"):
         if isinstance(method, str) and METHODS[method].positives != data:
             chosen.pop(data, None)
     return preset(task, name, **chosen)

@@ -93,7 +93,7 @@ class OnlineReward:
             seed: of weights and sampling.
         """
         given = {"demonstrations": demonstrations, "annotations": annotations}
-        found = [name for name, source in given.items() if source is not None]
+        found = {name: source is not None for name, source in given.items()}
         method = method or default_method(found, "nn-pugail")
         row = METHODS[method]
         if row.reward == "truth":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods of the paper as rows of one table."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pureward.errors import InputError
 from pureward.registry import Registry
@@ -82,16 +82,17 @@ METHODS |= {
 }
 
 
-def default_method(given: Collection[str], otherwise: str = "truth") -> str:
+def default_method(data: Mapping[str, Any], otherwise: str = "truth") -> str:
     """Return the method for the data that is given: nn-pugail or nn-purl.
 
     Args:
-        given: of "demonstrations" and "annotations", those that there are.
+        data: what is given, by name; "demonstrations" and "annotations" count if they are true.
         otherwise: the method if there are both or none.
     """
-    if len(given) != 1:
+    demonstrated, annotated = (bool(data.get(n)) for n in ("demonstrations", "annotations"))
+    if demonstrated == annotated:
         return otherwise
-    return "nn-pugail" if "demonstrations" in given else "nn-purl"
+    return "nn-pugail" if demonstrated else "nn-purl"
 
 
 class Choice(NamedTuple):

@@ -100,6 +100,7 @@ class Search:
         self._scored: list[ScoredEpisode] = []
         self._before: dict[str, list] = {}
         self._marks: dict[int, str] = {}
+        self._task = ""  # known once there are episodes to mark
 
     def start(self) -> None:
         """Begin to act and score, in a thread; a search that is under way goes on."""
@@ -124,6 +125,7 @@ class Search:
 
     def _search(self) -> list[ScoredEpisode]:
         history = read_history(self.path)
+        self._task = history.task
         if METHODS[history.method].reward == "truth":
             raise InputError(
                 f"{self.path} learned from the task's own reward, so there is nothing to compare; "
@@ -218,7 +220,7 @@ class Search:
             folder = quote(str(self._folder(kind)))
             if kind == "success":
                 use = (
-                    f"To train: pureward train {quote(read_history(self.path).task)} "
+                    f"To train: pureward train {quote(self._task)} "
                     f"--demonstrations {folder} --prior 0.5. η must be given: an estimate needs "
                     f"{FEWEST_EPISODES} held-out episodes, and marked ones are not held out."
                 )
@@ -236,9 +238,8 @@ class Search:
             if folder.exists():
                 delete_whole(folder)
             return
-        task = read_history(self.path).task
         with whole_folder(folder, again=True) as partial:
-            write_episodes(partial, episodes, task=task, name=name)
+            write_episodes(partial, episodes, task=self._task, name=name)
 
     def _folder(self, kind: str) -> Path:
         """The dataset of a mark."""

@@ -47,8 +47,7 @@ def preset(task: "str | Maker | gymnasium.Env", name: str = "fast", **changes: A
             `demonstrations`, nn-purl for `annotations`, and otherwise the task's own reward.
     """
     task = check_name(task)
-    data = [key for key in ("demonstrations", "annotations") if changes.get(key)]
-    changes = {"method": default_method(data)} | changes
+    changes = {"method": default_method(changes)} | changes
     rows = rows_of(task, name, changes["method"])
     settings = {key: value for row in rows.values() for key, value in row.items()}
     default = RunConfig()

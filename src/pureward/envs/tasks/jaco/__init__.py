@@ -1,24 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scene of `lift` and `stack`: a Jaco arm, a tray, three blocks and a banana."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
+from torch import Tensor
+
+from pureward.envs.sim.engine import State
 from pureward.envs.tasks.jaco.objects import DISTRACTORS
 from pureward.envs.tasks.jaco.scene import CAMERAS, LIMITS, build_scene
 from pureward.envs.tasks.jaco.state import OBSERVED, observe, random_tray
 from pureward.envs.tasks.task import Task
+from pureward.types import Script
 
 
-def jaco_task(own: tuple[str, ...], **fields: Any) -> Task:
-    """Return a task in the scene that uses the objects `own`; the others are distractors.
-
-    Args:
-        own: names of objects.
-        fields: of `Task` that the scene leaves open.
-    """
+def jaco_task(
+    name: str,
+    summary: str,
+    own: tuple[str, ...],
+    reward: Callable[[State], Tensor],
+    success: Callable[[State], Tensor],
+    script: Callable[[State], Script],
+) -> Task:
+    """Return a task in the scene that uses the objects `own`; the others are distractors."""
     variants = {shape: partial(build_scene, own, shape) for shape in DISTRACTORS}
     return Task(
+        name=name,
+        summary=summary,
         build=variants["cube"],
         variants=variants,
         substeps=5,
@@ -28,6 +36,8 @@ def jaco_task(own: tuple[str, ...], **fields: Any) -> Task:
         reset=random_tray,
         observe=observe,
         observed=OBSERVED,
+        reward=reward,
+        success=success,
         hold=10,
-        **fields,
+        script=script,
     )
