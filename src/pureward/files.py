@@ -13,7 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,19 +42,14 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
     except OSError as error:
         # ELOOP: a link. ENXIO: a socket, or a FIFO without a reader.
         if error.errno not in (errno.ELOOP, errno.ENXIO):
             raise
-        raise _not_regular(path) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _not_regular(path)
-    return descriptor
-
-
-def _not_regular(path: str | os.PathLike[str]) -> InputError:
-    return InputError(
+    raise InputError(
         f"{os.fspath(path)} must be a regular file, and is a link, a folder or a device; "
         "put the file itself there"
     )
@@ -79,21 +74,19 @@ def read_file(path: Path, most: int = JSON_BYTES) -> bytes:
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path, which is renamed to `path` if the block does not raise."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     # Processes may write at once, each to its own; the last one wins. A folder, since a writer may
     # create more files beside the one it was given.
     folder = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
-    claim = _claim(folder)
-    try:
-        yield folder / path.name
-        _publish(folder / path.name, path)
-    except OSError as error:
-        if error.filename is None:  # errors of write() do not name the file
-            error.filename = str(path)
-        raise
-    finally:
-        _delete(folder)
-        os.close(claim)
+    with _claimed(folder):
+        try:
+            yield folder / path.name
+            _publish(folder / path.name, path)
+        except OSError as error:
+            if error.filename is None:  # errors of write() do not name the file
+                error.filename = str(path)
+            raise
+        finally:
+            _delete(folder)
 
 
 @contextmanager
@@ -104,25 +97,21 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
         path: of the folder.
         again: whether it may exist already; then it stays until the new one is complete.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{PARTIAL}{path.name}")
-    claim = _claim(partial)
-    try:
-        yield partial
-        for file in partial.iterdir():
-            _flush(file)
-        _flush(partial)
-        old = path.with_name(f"{_OLD}{path.name}")
-        if again and path.exists():  # a rename cannot replace a folder that is not empty
+    with _claimed(partial):
+        try:
+            yield partial
+            for file in partial.iterdir():
+                _flush(file)
+            old = path.with_name(f"{_OLD}{path.name}")
+            if again and path.exists():  # a rename cannot replace a folder that is not empty
+                _delete(old)
+                os.replace(path, old)
+            _publish(partial, path)
             _delete(old)
-            os.replace(path, old)
-        _publish(partial, path)
-        _delete(old)
-    except BaseException:  # after publishing, such a folder belongs to another process
-        _delete(partial)
-        raise
-    finally:
-        os.close(claim)
+        except BaseException:  # after publishing, such a folder belongs to another process
+            _delete(partial)
+            raise
 
 
 def is_claimed(path: Path) -> bool:
@@ -157,18 +146,16 @@ def take_lock(descriptor: int, *, shared: bool = False) -> bool:
     return True
 
 
-def _claim(partial: Path) -> int:
-    """Make an empty folder that this process has locked, and return its descriptor.
-
-    Closing the descriptor unlocks it; the kernel does so if the process is killed.
-    """
+@contextmanager
+def _claimed(partial: Path) -> Iterator[None]:
+    """Make an empty folder, and hold its lock."""
+    partial.parent.mkdir(parents=True, exist_ok=True)
     if not partial.is_dir() or partial.is_symlink():
         partial.unlink(missing_ok=True)
-    partial.mkdir(exist_ok=True)
-    claim = _open_locked(partial)
-    for left in partial.iterdir():
-        _delete(left)
-    return claim
+    with locked_folder(partial):
+        for left in partial.iterdir():
+            _delete(left)
+        yield
 
 
 @contextmanager
@@ -180,29 +167,20 @@ def locked_folder(path: Path, wait: float = 0.0) -> Iterator[None]:
         wait: seconds to wait for the lock.
     """
     path.mkdir(parents=True, exist_ok=True)
-    descriptor = _open_locked(path, wait)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    until = time.monotonic() + wait
     try:
+        with suppress(OSError):  # a file system without locks
+            while not take_lock(descriptor):
+                if time.monotonic() >= until:
+                    raise InUseError(
+                        f"one process at a time may write a folder, and another is writing {path}; "
+                        "wait for it or choose another folder"
+                    )
+                time.sleep(0.01)
         yield
     finally:
         os.close(descriptor)
-
-
-def _open_locked(path: Path, wait: float = 0.0) -> int:
-    """Lock a folder and return its descriptor; refuse it if another process has the lock."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        until = time.monotonic() + wait
-        while not take_lock(descriptor):
-            if time.monotonic() >= until:
-                os.close(descriptor)
-                raise InUseError(
-                    f"one process at a time may write a folder, and another is writing {path}; "
-                    "wait for it or choose another folder"
-                )
-            time.sleep(0.01)
-    except OSError:  # a file system without locks
-        pass
-    return descriptor
 
 
 def delete_whole(folder: Path) -> None:
