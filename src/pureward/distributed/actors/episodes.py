@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,14 +14,8 @@ from pureward.types import Observation, Step
 class Episode:
     """A whole episode of T steps."""
 
-    state: Tensor
-    """float32 (T + 1, state size)."""
-    frames: Tensor | None
-    """uint8 (T + 1, channels, height, width)."""
-    action: Tensor
-    reward: Tensor
-    success: Tensor
-    """(T, action size), (T,), (T,)."""
+    tensors: dict[str, Tensor]
+    """"action", "reward" and "success", (T, …); "state" and, with cameras, "frames", (T + 1, …)."""
     terminated: bool
     """Whether it ended in a terminal state; otherwise by time."""
     version: float = 0.0
@@ -32,18 +25,7 @@ class Episode:
     actor: int = -1
 
     def __len__(self) -> int:
-        return len(self.action)
-
-    def after(self, step: int) -> "Episode":
-        """Return the rest of it."""
-        return Episode(
-            state=self.state[step:],
-            frames=None if self.frames is None else self.frames[step:],
-            action=self.action[step:],
-            reward=self.reward[step:],
-            success=self.success[step:],
-            terminated=self.terminated,
-        )
+        return len(self.tensors["action"])
 
 
 @dataclass
@@ -51,7 +33,8 @@ class OpenEpisode:
     """The steps of a world since its last episode ended."""
 
     pieces: list[dict[str, Tensor]] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
+    versions: int = 0
+    """Sum over steps of the version of the weights."""
     began: int = 0
     steps: int = 0
 
@@ -59,23 +42,18 @@ class OpenEpisode:
         """Add steps, tensors (steps, …), that were asked for at a row."""
         self.began = self.began if self.pieces else row
         self.pieces.append(piece)
-        self.versions.append(version)
+        self.versions += version * len(piece["action"])
         self.steps += len(piece["action"])
 
     def end(self, final: Mapping[str, Tensor], actor: int) -> Episode:
         """Return the whole episode, with its last observation."""
         whole = {name: torch.cat([p[name] for p in self.pieces]) for name in self.pieces[0]}
-        lengths = [len(piece["action"]) for piece in self.pieces]
-        acted = sum(v * n for v, n in zip(self.versions, lengths, strict=True))
-        seen = {name: torch.cat([whole[name], final[name][None]]) for name in final}
+        terminated = bool(whole.pop("terminated")[-1])
+        del whole["truncated"]
         return Episode(
-            state=seen["state"],
-            frames=seen.get("frames"),
-            action=whole["action"],
-            reward=whole["reward"],
-            success=whole["success"],
-            terminated=bool(whole["terminated"][-1]),
-            version=acted / self.steps,
+            tensors=whole | {name: torch.cat([whole[name], final[name][None]]) for name in final},
+            terminated=terminated,
+            version=self.versions / self.steps,
             began=self.began,
             actor=actor,
         )
@@ -144,48 +122,39 @@ def take_row(columns: Sequence[Column], device: torch.device) -> tuple[Observati
     assert len(now) == len(columns), "every column has an episode"
     for column in columns:
         column.at += 1
+
+    def stacked(name: str, ahead: int = 0) -> Tensor:
+        return torch.stack([e.tensors[name][at + ahead] for e, at in now]).to(device)
+
+    def observation(ahead: int) -> Observation:
+        frames = stacked("frames", ahead) if "frames" in now[0][0].tensors else None
+        return Observation(state=stacked("state", ahead), frames=frames)
+
     last = [at + 1 == len(episode) for episode, at in now]
     ended = torch.tensor(last)
     terminal = torch.tensor([end and e.terminated for end, (e, _) in zip(last, now, strict=True)])
-    arrival = _observation(now, 1, device)
+    arrival = observation(1)
     step = Step(
         obs=arrival,  # no action is chosen here
-        reward=torch.stack([e.reward[at] for e, at in now]).to(device),
+        reward=stacked("reward"),
         terminated=terminal.to(device),
         truncated=(ended & ~terminal).to(device),
-        success=torch.stack([e.success[at] for e, at in now]).to(device),
+        success=stacked("success"),
         final_obs=arrival,
     )
-    return (
-        _observation(now, 0, device),
-        torch.stack([e.action[at] for e, at in now]).to(device),
-        step,
-    )
-
-
-def _observation(
-    now: Sequence[tuple[Episode, int]], ahead: int, device: torch.device
-) -> Observation:
-    frames = [e.frames[at + ahead] for e, at in now if e.frames is not None]
-    return Observation(
-        state=torch.stack([e.state[at + ahead] for e, at in now]).to(device),
-        frames=torch.stack(frames).to(device) if frames else None,
-    )
+    return observation(0), stacked("action"), step
 
 
 def pack_columns(columns: Sequence[Column]) -> dict[str, Tensor]:
     """Return the rest of every column's episode, for a checkpoint."""
-    rests = [c.episode.after(c.at) for c in columns if c.episode is not None and c.left()]
-    names = ("state", "frames", "action", "reward", "success")
-    kept = {name: [getattr(rest, name) for rest in rests] for name in names}
+    begun = [(c.episode.tensors, c.at) for c in columns if c.episode is not None and c.left()]
+    names = begun[0][0] if begun else ()
+    ends = [c.episode is not None and c.episode.terminated for c in columns]
     return {
         "left": torch.tensor([column.left() for column in columns]),
-        "terminal": torch.tensor(
-            [c.episode is not None and c.episode.terminated for c in columns], dtype=torch.bool
-        ),
-        **{f"rest/{name}": torch.cat(each) for name, each in kept.items() if each and
-           each[0] is not None},
-    }  # fmt: skip
+        "terminal": torch.tensor(ends, dtype=torch.bool),
+        **{f"rest/{n}": torch.cat([tensors[n][at:] for tensors, at in begun]) for n in names},
+    }
 
 
 def unpack_columns(
@@ -209,7 +178,6 @@ def unpack_columns(
         parts[name] = list(table.split(sizes))
     columns = []
     for steps, ends in zip(left, terminal, strict=True):
-        own: dict[str, Any] = {"frames": None}
-        own |= {name: each.pop(0) for name, each in parts.items()} if steps else {}
-        columns.append(Column(Episode(**own, terminated=bool(ends)) if steps else None))
+        own = {name: each.pop(0) for name, each in parts.items()} if steps else {}
+        columns.append(Column(Episode(tensors=own, terminated=bool(ends)) if steps else None))
     return columns

@@ -109,9 +109,9 @@ class Processes:
         """Return what has arrived."""
         found = []
         with suppress(queue.Empty):
-            found.append(self._received.get(timeout=seconds) if seconds else self._next())
+            found.append(self._received.get(timeout=seconds))
             while True:
-                found.append(self._next())
+                found.append(self._received.get_nowait())
         return [(key, reply) for key, reply in found if key in self._actors]
 
     def kill(self, key: int) -> None:
@@ -125,9 +125,6 @@ class Processes:
         for key in list(self._actors):
             self.kill(key)
         self._kept.close()
-
-    def _next(self) -> tuple[int, bytes | None]:
-        return self._received.get_nowait()
 
     def _receive(self, key: int, pipe: Connection) -> None:
         with pipe, suppress(OSError, EOFError):
