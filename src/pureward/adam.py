@@ -31,14 +31,12 @@ class Adam:
         # One tensor for all weights, which a fused kernel processes at once.
         self.first, self.second = one.new_zeros(sum(sizes)), one.new_zeros(sum(sizes))
         self.steps = one.new_zeros(len(sizes))
-        self._first, self._second = (
-            {
-                name: part.as_strided(weight.shape, weight.stride())
-                for (name, weight), part in zip(weights.items(), moment.split(sizes), strict=True)
-            }
-            for moment in (self.first, self.second)
-        )
-        self._steps = dict(zip(weights, self.steps.unbind(), strict=True))
+        parts = zip(self.steps, self.first.split(sizes), self.second.split(sizes), strict=True)
+        # Step count, first and second moment of each weight.
+        self._state = {
+            name: (steps, *(part.as_strided(weight.shape, weight.stride()) for part in moments))
+            for (name, weight), (steps, *moments) in zip(weights.items(), parts, strict=True)
+        }
         each = rates if isinstance(rates, Mapping) else dict.fromkeys(weights, rates)
         # The kernels read the step size as this type; a captured step reads its current value.
         kind = torch.float32 if one.is_cuda else torch.float64
@@ -55,13 +53,14 @@ class Adam:
     def step(self) -> None:
         """Update the weights by their gradients, in place."""
         for rate, names in self._groups:
-            steps = [self._steps[name] for name in names]
+            weights = [self._weights[name] for name in names]
+            steps, first, second = zip(*(self._state[name] for name in names), strict=True)
             torch.ops.aten._foreach_add_.Scalar(steps, 1)
             torch.ops.aten._fused_adam_.tensor_lr(
-                [self._weights[name] for name in names],
-                [self._weights[name].grad for name in names],
-                [self._first[name] for name in names],
-                [self._second[name] for name in names],
+                weights,
+                [weight.grad for weight in weights],
+                first,
+                second,
                 [],
                 steps,
                 lr=rate,
@@ -79,15 +78,11 @@ class Adam:
             held.fill_(rate)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield moments and step counts, by name."""
-        for name in self._weights:
-            yield f"{name}.first_moment", self._first[name]
-            yield f"{name}.second_moment", self._second[name]
-            yield f"{name}.steps", self._steps[name]
+        """Yield step counts and moments, by name."""
+        for name, state in self._state.items():
+            for kind, tensor in zip(("steps", "first_moment", "second_moment"), state, strict=True):
+                yield f"{name}.{kind}", tensor
 
     def changed(self) -> list[Tensor]:
         """Return every tensor that a step changes: weights, step counts, moments."""
-        moments = (
-            (self._steps[name], self._first[name], self._second[name]) for name in self._weights
-        )
-        return [*self._weights.values(), *(tensor for row in moments for tensor in row)]
+        return [*self._weights.values(), *(tensor for _, tensor in self.tensors())]
