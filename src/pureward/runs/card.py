@@ -17,35 +17,31 @@ from pureward.picture import contact_sheet, first_camera, save_image
 _ROWS, _COLUMNS = 3, 8  # on the sheet: episodes of each split, and instants of each episode
 
 
-def describe(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Return counts, returns and policies of each split that has episodes."""
-    splits = {name: [e for e in episodes if e.split == name] for name in SPLITS}
-    return {name: _describe_split(chosen) for name, chosen in splits.items() if chosen}
-
-
 def write_card(
     folder: Path, episodes: Sequence[Episode], painter: Painter, facts: dict[str, Any]
-) -> None:
-    """Write FOLDER/card.json and FOLDER/sheet.png."""
+) -> dict[str, Any]:
+    """Write FOLDER/card.json and FOLDER/sheet.png; return what the card says of each split."""
+    splits = {name: [e for e in episodes if e.split == name] for name in SPLITS}
+    described = {name: _describe(chosen) for name, chosen in splits.items() if chosen}
     card = {
         **facts,
         "frame_shape": list(painter.frame_shape or ()),
         "rewards": "of arrival states: reward t belongs to state and frame t + 1",
-        "splits": describe(episodes),
+        "splits": described,
     }
     write_json(folder / "card.json", card)
     rows, images = [], []
-    for name in SPLITS:
-        chosen = [e for e in episodes if e.split == name]
+    for name, chosen in splits.items():
         for index in np.linspace(0, len(chosen) - 1, min(_ROWS, len(chosen))).astype(int):
             instants = np.linspace(0, len(chosen[index]), _COLUMNS).astype(int).tolist()
             images.append(first_camera(painter.frames(chosen[index], instants)))
             rows.append(f"{name}, return {float(chosen[index].rewards.sum()):.0f}")
     columns = [f"{share:.0%}" for share in np.linspace(0, 1, _COLUMNS)]
     save_image(contact_sheet(np.stack(images), rows, columns), folder / "sheet.png")
+    return described
 
 
-def _describe_split(episodes: list[Episode]) -> dict[str, Any]:
+def _describe(episodes: list[Episode]) -> dict[str, Any]:
     returns = torch.stack([episode.rewards.sum() for episode in episodes]).double()
     success = [episode.success for episode in episodes if episode.success is not None]
     is_known = len(success) == len(episodes)

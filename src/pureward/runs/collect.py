@@ -4,9 +4,10 @@
 import math
 import os
 import shutil
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from pureward.envs.making import check_name
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, check_seed
 from pureward.files import whole_folder
-from pureward.runs.card import describe, write_card
-from pureward.runs.policy import load_policy, random_policy, snapshots
+from pureward.runs.card import write_card
+from pureward.runs.policy import SavedPolicy, load_policy, random_policy, snapshots
 from pureward.types import DRAWN_FROM, Observation, Policy, find_device
 
 # Failures are chosen from episodes of this many policies of the run and of random actions; each
@@ -34,6 +35,8 @@ from pureward.types import DRAWN_FROM, Observation, Policy, find_device
 _FAILING_POLICIES = 7
 # Initial states must differ from those of training and evaluation with the same seed.
 _SEED_OFFSET = 2_000_003
+# The split of a world's episode, and the snapshot of the policy that acts; None acts at random.
+_Role = tuple[str, Path | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +46,6 @@ class Collected:
     path: Path
     splits: dict[str, Any]
     """Counts, returns and policies of each split, as in the card."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Part:
-    """Consecutive worlds in which one policy acts."""
-
-    policy: str
-    act: Policy
-    split: str
-    worlds: int
 
 
 def collect(
@@ -91,29 +84,26 @@ def collect(
         The path of the dataset, and what is in it.
     """
     check_seed(seed)
-    _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
+    last = _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     own = task not in TASKS  # frames of other environments cannot be drawn later
     frames = frames or own
     place = str(find_device(device))
     saved = snapshots(policy)
     source = saved if stages else saved[-1:]
     tried = _spread(saved, min(_FAILING_POLICIES, len(saved)))
-    last = load_policy(policy)
     config, random = last.config, random_policy(last.action_size, place, seed)
-    wanted = [
-        *_parts(policy, place, TRAIN, _spread(source, episodes)),
-        *_parts(policy, place, HELD_OUT, _spread(source, held_out)),
-    ]
+    wanted: list[_Role] = [(TRAIN, path) for path in _spread(source, episodes)]
+    wanted += [(HELD_OUT, path) for path in _spread(source, held_out)]
 
-    def failing(worlds: int) -> list[_Part]:
-        return [
-            _Part(policy="random", act=random, split=FAILURE, worlds=worlds),
-            *_parts(policy, place, FAILURE, _spread(tried, len(tried) * worlds)),
-        ]
+    def failing(worlds: int) -> list[_Role]:
+        return [(FAILURE, path) for path in [None] * worlds + _spread(tried, len(tried) * worlds)]
 
-    def play(parts: list[_Part], seed: int) -> list[Episode]:
-        with config.make_env(sum(p.worlds for p in parts), place, seed=seed, cameras=own) as env:
-            return _roll_out(env, parts)
+    def find_policy(path: Path | None) -> Policy:
+        return load_policy(policy, path, place).act if path else random
+
+    def play(roles: list[_Role], seed: int) -> list[Episode]:
+        with config.make_env(len(roles), place, seed=seed, cameras=own) as env:
+            return _roll_out(env, roles, find_policy)
 
     drawing = config.make_env(1 if own else 32, place, cameras=True)
     with drawing, whole_folder(out) as folder:  # refuses a bad folder before the slow rollout
@@ -132,8 +122,7 @@ def collect(
         facts = _facts(policy, drawing, stages=stages, frames=frames, compact=compact, seed=seed)
         stored = (painter.draw(episode) if frames else episode for episode in kept)
         write_episodes(folder, stored, task=task, name=out.name)
-        write_card(folder, kept, painter, facts)
-    return Collected(path=out, splits=describe(kept))
+        return Collected(path=out, splits=write_card(folder, kept, painter, facts))
 
 
 @torch.no_grad()
@@ -191,14 +180,6 @@ def _observed(env: BatchEnv, obs: Observation) -> dict[str, Tensor]:
     return env.simulator_state() | seen
 
 
-def _parts(run: Path, device: str, split: str, policies: list[Path]) -> list[_Part]:
-    """One part per policy, with a world for each time that it occurs."""
-    return [
-        _Part(policy=path.stem, act=load_policy(run, path, device).act, split=split, worlds=worlds)
-        for path, worlds in Counter(policies).items()
-    ]
-
-
 def _spread(policies: list[Path], count: int) -> list[Path]:
     """Choose `count` policies evenly in order; each occurs several times if there are fewer."""
     if count >= len(policies):
@@ -210,18 +191,19 @@ def _spread(policies: list[Path], count: int) -> list[Path]:
     return [policies[index] for index in chosen]
 
 
-def _roll_out(env: BatchEnv, parts: list[_Part]) -> list[Episode]:
-    """Roll out each part's policy in its own worlds."""
-    worlds = [part.worlds for part in parts]
+def _roll_out(
+    env: BatchEnv, roles: list[_Role], find_policy: Callable[[Path | None], Policy]
+) -> list[Episode]:
+    """Roll out an episode for each role, in a world of its own."""
+    groups = [(find_policy(path), len(list(same))) for (_, path), same in groupby(roles)]
 
     def act(state: Tensor) -> Tensor:
-        rows = state.split(worlds)
-        return torch.cat([part.act(row) for part, row in zip(parts, rows, strict=True)])
+        rows = state.split([worlds for _, worlds in groups])
+        return torch.cat([policy(row) for (policy, _), row in zip(groups, rows, strict=True)])
 
-    labels = [part for part in parts for _ in range(part.worlds)]
     return [
-        replace(episode, split=part.split, policy=part.policy)
-        for episode, part in zip(rollout(env, act), labels, strict=True)
+        replace(episode, split=split, policy=path.stem if path else "random")
+        for episode, (split, path) in zip(rollout(env, act), roles, strict=True)
     ]
 
 
@@ -278,7 +260,8 @@ def _check_space(out: Path, episodes: list[Episode], painter: Painter | None) ->
         )
 
 
-def _check(task: str, run: Path, out: Path, **counts: int) -> None:
+def _check(task: str, run: Path, out: Path, **counts: int) -> SavedPolicy:
+    """Refuse bad arguments, and return the last policy of the run."""
     for name, count in counts.items():
         least = 1 if name == "episodes" else 0
         if count < least:
@@ -286,9 +269,11 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> None:
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
     check_name(task)
-    trained = load_policy(run).config.task
+    policy = load_policy(run)
+    trained = policy.config.task
     if trained != task:
         raise InputError(
             f"the policies of {run} were trained on {trained!r}, not on {task!r}; "
             f"collect {trained} or choose another run"
         )
+    return policy
