@@ -173,7 +173,7 @@ def test_a_share_is_held_out_the_same_each_time():
 # Datasets that others wrote.
 
 
-def foreign(folder, space, observe, *, jpeg=False, episodes=4, steps=5):
+def foreign(folder, space, observe, *, jpeg=False, episodes=4, steps=5, kind="hdf5"):
     """Write a Minari dataset without our metadata."""
     folder.mkdir()
     storage = MinariStorage.new(
@@ -181,6 +181,7 @@ def foreign(folder, space, observe, *, jpeg=False, episodes=4, steps=5):
         observation_space=space,
         action_space=spaces.Discrete(3),
         jpeg_encoding=jpeg,
+        data_format=kind,
     )
     rng = np.random.default_rng(0)
     storage.update_episodes(
@@ -225,6 +226,19 @@ def test_a_jpeg_dataset_is_lossy(tmp_path):
     dataset = read_dataset(foreign(tmp_path / "theirs", IMAGE, pixels, jpeg=True))
     assert dataset.lossy
     assert dataset.episodes[0].frames.shape == (6, 3, 64, 64)
+
+
+@pytest.mark.parametrize("jpeg", [False, True])
+def test_arrow_and_hdf5_hold_the_same_episodes(jpeg, tmp_path):
+    pytest.importorskip("pyarrow")
+    ones, others = (
+        read_dataset(foreign(tmp_path / kind, IMAGE, pixels, jpeg=jpeg, kind=kind))
+        for kind in ("hdf5", "arrow")
+    )
+    assert (len(others), others.lossy) == (4, jpeg)
+    for one, other in zip(ones, others, strict=True):
+        assert torch.equal(one.frames, other.frames)
+        assert torch.equal(one.rewards, other.rewards)
 
 
 def test_images_that_minari_does_not_compress_are_not_lossy(tmp_path):

@@ -13,7 +13,6 @@ import torch
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
-from PIL import Image
 
 from pureward.data import guard
 from pureward.data.dataset import read_dataset
@@ -223,7 +222,7 @@ def test_black_frames_compress_well_and_are_read(tmp_path):
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_jpeg_images_larger_than_announced_are_refused(nested, tmp_path):
-    """Minari would allocate every image of an episode at the size of the first."""
+    """Others in the observation are not decoded."""
     image = spaces.Box(0, 255, (64, 64, 3), np.uint8)
     space = spaces.Dict({"parts": spaces.Tuple((image,)), "view": image}) if nested else image
     large = np.zeros((4, 2000, 2000, 3), np.uint8)
@@ -239,8 +238,26 @@ def test_jpeg_images_larger_than_announced_are_refused(nested, tmp_path):
         "truncations": np.zeros(3, bool),
     }
     storage.update_episodes([EpisodeBuffer(**columns, infos={})])
-    assert Image.MAX_IMAGE_PIXELS is not None
-    with pytest.raises(InputError, match="images must be 64×64 pixels .* got 2000×2000"):
+    if nested:
+        assert read_dataset(tmp_path)[0].frames.shape == (4, 3, 64, 64)
+        return
+    with pytest.raises(InputError, match=r"must all be \(64, 64, 3\), got \(2000, 2000, 3\)"):
+        read_dataset(tmp_path)
+
+
+@pytest.mark.parametrize("jpeg", [False, True])
+def test_a_group_in_place_of_images_is_refused(jpeg, tmp_path):
+    image = spaces.Box(0, 255, (64, 64, 3), np.uint8)
+    storage = MinariStorage.new(
+        tmp_path, observation_space=image, action_space=spaces.Discrete(2), jpeg_encoding=jpeg
+    )
+    columns = {name: np.zeros(3) for name in ("actions", "rewards", "terminations", "truncations")}
+    images = np.zeros((4, 64, 64, 3), np.uint8)
+    storage.update_episodes([EpisodeBuffer(observations=images, **columns, infos={})])
+    with h5py.File(tmp_path / "main_data.hdf5", "a") as file:
+        file.move("episode_0/observations", "episode_0/moved")
+        file.create_group("episode_0/observations")
+    with pytest.raises(InputError, match="episode 0: observations must be an array, and is not"):
         read_dataset(tmp_path)
 
 

@@ -103,11 +103,14 @@ def check_episode(file: Path, index: int, unread: Sequence[str] = ()) -> None:
         if not isinstance(group, h5py.Group):
             raise InputError(f"it must be a group of columns, and is not; {FETCH}")
         declared = check_group(group, file.stat().st_size)
-        missing = [name for name in _COLUMNS if name not in group]
-        if not missing:
-            declared -= sum(group[name].nbytes for name in unread)  # type: ignore[union-attr]
-    if missing:
-        raise InputError(f"has no column {missing[0]!r}; a dataset needs {', '.join(_COLUMNS)}")
+        for name in _COLUMNS:
+            if name not in group:
+                raise InputError(f"has no column {name!r}; a dataset needs {', '.join(_COLUMNS)}")
+        for name in unread:
+            column = group.get(name)
+            if not isinstance(column, h5py.Dataset):
+                raise InputError(f"{name} must be an array, and is not; {FETCH}")
+            declared -= column.nbytes
     check_fits(declared)
 
 

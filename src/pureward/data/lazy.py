@@ -55,10 +55,10 @@ def in_blocks(images: "Iterable[NDArray]", shape: tuple[int, ...]) -> "Iterator[
 
 
 def check_same_shape(shape: tuple[int, ...], first: tuple[int, ...]) -> None:
-    """Refuse an image of another shape than the first one of its episode."""
+    """Refuse an image of another shape than those of its episode."""
     if shape != first:
         raise InputError(
-            f"images must all be {first} as the first one, got {shape}; repair or drop that episode"
+            f"images of an episode must all be {first}, got {shape}; repair or drop that episode"
         )
 
 

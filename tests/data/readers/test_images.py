@@ -92,7 +92,7 @@ DAMAGES = {
     "postscript": (_replace(b"%!PS-Adobe-3.0 EPSF-3.0\n"), "frame_1.png: cannot be read"),
     "another size": (
         lambda f: Image.new("RGB", (8, 8)).save(f / "frame_1.png"),
-        r"one: images must all be \(20, 30, 3\) as the first one, got \(8, 8, 3\)",
+        r"one: images of an episode must all be \(20, 30, 3\), got \(8, 8, 3\)",
     ),
     "one image": (
         lambda f: [(f / f"frame_{n}.png").unlink() for n in (1, 2)],

@@ -3,18 +3,23 @@
 
 import json
 import math
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
 from gymnasium import spaces
-from minari.dataset.minari_storage import MinariStorage
+from minari.dataset.minari_storage import MinariStorage, is_image_space
+from PIL import Image
 
 from pureward.data.arrays import to_tensor
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
-from pureward.data.guard import check_file, guarded, guarding, read_json
+from pureward.data.guard import FETCH, check_file, guarding, read_json
 from pureward.data.hdf5 import (
     FILE,
     check_count,
@@ -24,21 +29,29 @@ from pureward.data.hdf5 import (
     read_splits,
     rows_at_once,
 )
-from pureward.data.images import (
-    check_jpegs,
-    decode_jpeg_only,
-    image_keys,
-    stacked_frames,
-    stored_as_jpeg,
-)
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks, per_block
+from pureward.data.readers.images import decode
 from pureward.data.readers.recognise import minari_folder
 from pureward.errors import InputError
-from pureward.pixels import to_frames
 from pureward.types import DRAWN_FROM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 OURS = "pureward"  # key of the metadata that `pureward collect` writes
 UNRATED = "no"  # tag `rated` of an episode whose rewards are unknown
+_SMALLEST = 16  # pixels; anything smaller is a grid of tokens, not an image
+
+
+class _JpegOnly:
+    """The functions of Pillow that Minari calls, limited to JPEG.
+
+    Minari lets Pillow open any content of a JPEG column, and Pillow passes PostScript to
+    Ghostscript, which executes it.
+    """
+
+    open = staticmethod(partial(Image.open, formats=("JPEG",)))
+    fromarray = staticmethod(Image.fromarray)
 
 
 def read(path: Path, options: Options) -> Dataset:
@@ -48,34 +61,37 @@ def read(path: Path, options: Options) -> Dataset:
     root = path if path.exists() else folder.parent
     metadata = _metadata(folder, root)
     _check_files(folder, root, metadata)
-    storage = guarded(folder, lambda: MinariStorage.read(folder))
-    decode_jpeg_only(storage)
-    space, own = storage.observation_space, metadata.get(OURS)
-    columns = space.spaces if isinstance(space, spaces.Dict) else {}
-    # Elsewhere "state", "success" and "split" may have another meaning.
-    ours = isinstance(own, dict) and not {"state", "qpos", "frames"}.isdisjoint(columns)
-    keys = guarded(folder, lambda: image_keys(space, options.images))
-    if not keys and not (ours and "qpos" in columns):  # frames can be drawn from qpos
-        raise InputError(
-            f"{folder}: observations must hold uint8 colour images, got {space}; "
-            "record the dataset with an environment that observes pixels"
-        )
-    splits = options.splits(metadata["total_episodes"])
-    if ours:
-        tagged = guarded(folder, lambda: _tagged(storage, len(splits)))
-        splits = [own or other for own, other in zip(tagged, splits, strict=True)]
-    where = folder / FILE if storage.FORMAT == "hdf5" else folder
+    with guarding(folder):
+        storage = MinariStorage.read(folder)
+        vars(sys.modules[type(storage).__module__])["Image"] = _JpegOnly
+        space, own = storage.observation_space, metadata.get(OURS)
+        keys = _image_keys(space, options.images)
+        columns = space.spaces if isinstance(space, spaces.Dict) else {}
+        # Elsewhere "state", "success" and "split" may have another meaning.
+        ours = isinstance(own, dict) and not {"state", "qpos", "frames"}.isdisjoint(columns)
+        if not keys and not (ours and "qpos" in columns):  # frames can be drawn from qpos
+            raise InputError(
+                f"observations must hold uint8 colour images, got {space}; record the dataset "
+                "with an environment that observes pixels"
+            )
+        splits = options.splits(metadata["total_episodes"])
+        if ours:
+            tagged = _tagged(storage, len(splits))
+            splits = [own or other for own, other in zip(tagged, splits, strict=True)]
+    file = folder / FILE if storage.FORMAT == "hdf5" else folder
 
     def episode(index: int) -> Episode:
-        with guarding(f"{where}, episode {index}"):
-            return _episode(storage, index, keys, splits[index], options, ours)
+        where = f"{file}, episode {index}"
+        with guarding(where):
+            return _episode(storage, index, keys, where, splits[index], options, ours)
 
     facts = own if isinstance(own, dict) else {}
     rate = facts.get("fps")
+    jpeg = any(_is_jpeg(storage, key) for key in keys)
     return Dataset(
         path=path,
         task=facts.get("task"),
-        lossy=(storage.jpeg_encoding and stored_as_jpeg(space, keys)) or bool(facts.get("lossy")),
+        lossy=jpeg or bool(facts.get("lossy")),
         states_ends=bool(facts.get("states_ends", True)),
         fps=float(rate) if isinstance(rate, int | float) and 0 < rate < math.inf else None,
         images=_names(facts) if ours and keys == ("frames",) else tuple(filter(None, keys)),
@@ -93,14 +109,17 @@ def _names(facts: dict[str, Any]) -> tuple[str, ...]:
 
 def _metadata(folder: Path, root: Path) -> dict[str, Any]:
     path = folder / "metadata.json"
-    metadata = guarded(path, lambda: read_json(path, root))
-    if not isinstance(metadata, dict):
-        raise InputError(f"{path} must hold a JSON object; the dataset is damaged, fetch it again")
-    # Without these Minari would make the environment that the dataset names: untrusted code.
-    for name in ("observation_space", "action_space"):
-        if not isinstance(metadata.get(name), str):
-            raise InputError(f"{path} must name the dataset's {name}; write it again with Minari")
-        guarded(path, lambda name=name: json.loads(metadata[name], object_hook=_check_space))
+    with guarding(path):
+        metadata = read_json(path, root)
+        if not isinstance(metadata, dict):
+            raise InputError(f"{path} must hold a JSON object; {FETCH}")
+        # Without these Minari would make the environment that the dataset names: untrusted code.
+        for name in ("observation_space", "action_space"):
+            if not isinstance(metadata.get(name), str):
+                raise InputError(
+                    f"{path} must name the dataset's {name}; write it again with Minari"
+                )
+            json.loads(metadata[name], object_hook=_check_space)
     count = metadata.get("total_episodes")
     if type(count) is not int or count < 1:  # True is an int in Python
         raise InputError(f"{folder} must hold at least one episode, got {count}; collect some")
@@ -117,13 +136,15 @@ def _check_files(folder: Path, root: Path, metadata: dict[str, Any]) -> None:
     """Refuse files elsewhere, and another number of episodes than announced."""
     if metadata.get("data_format") == "hdf5":
         file = folder / FILE
-        guarded(file, lambda: check_file(file, root))
-        guarded(file, lambda: check_heaps(file))
-        guarded(file, lambda: check_count(file, metadata["total_episodes"]))
+        with guarding(file):
+            check_file(file, root)
+            check_heaps(file)
+            check_count(file, metadata["total_episodes"])
         return  # the rest is checked with each episode
     for file in folder.rglob("*"):  # Arrow has a folder for each episode
         if file.is_symlink() or not file.is_dir():
-            guarded(file, lambda file=file: check_file(file, root))
+            with guarding(file):
+                check_file(file, root)
 
 
 def _tagged(storage: MinariStorage, count: int) -> list[str | None]:
@@ -137,26 +158,27 @@ def _episode(
     storage: MinariStorage,
     index: int,
     keys: tuple[str, ...],
+    where: str,
     split: str,
     options: Options,
     ours: bool,
 ) -> Episode:
-    space, hdf5 = storage.observation_space, storage.FORMAT == "hdf5"
-    file = storage.data_path / FILE
-    if hdf5 and not (storage.jpeg_encoding and stored_as_jpeg(space, keys)):
+    space = storage.observation_space
+    if storage.FORMAT == "hdf5":
+        file = storage.data_path / FILE
         columns = [f"observations/{key}".rstrip("/") for key in keys]
         check_episode(file, index, columns)
         raw = _numbers(file, index)
-        cameras = [_camera(file, f"episode_{index}/{column}") for column in columns]
-        where = f"{file}, episode {index}"
-        frames = LazyFrames(cameras, where=where, size=options.size) if keys else None
-    else:  # Minari decodes all images of an episode at once
-        if hdf5:
-            check_episode(file, index)
-        check_jpegs(storage, index)
+        cameras = [
+            _jpegs(file, f"episode_{index}/{column}", _at(space, key).shape)
+            if _is_jpeg(storage, key)
+            else _camera(file, f"episode_{index}/{column}")
+            for key, column in zip(keys, columns, strict=True)
+        ]
+    else:  # Minari reads all images of an episode at once
         raw = next(iter(storage.get_episodes([index])))
-        images = stacked_frames(raw["observations"], keys) if keys else None
-        frames = None if images is None else to_frames(images, "cpu", options.size)
+        cameras = [_loaded(np.asarray(_at(raw["observations"], key))) for key in keys]
+    frames = LazyFrames(cameras, where=where, size=options.size) if keys else None
     seen = raw["observations"]
     # Episodes without actions are stored with vectors of no numbers.
     numeric = isinstance(raw["actions"], np.ndarray) and raw["actions"].size > 0
@@ -203,15 +225,72 @@ def _camera(file: Path, place: str) -> Images:
     """The images of a column that is not JPEG."""
     with h5py.File(file, "r") as root:
         column: Any = root[place]
-        if column.ndim != 4 or column.dtype != np.uint8:
-            raise InputError(
-                "images must be uint8 (time, height, width, 3), got "
-                f"{column.dtype} {column.shape}; write the dataset again"
-            )
+        _check_images(column)
         at_once = rows_at_once(column)
         count, *shape = column.shape
-    return Images(
-        count=count,
-        shape=tuple(shape),
-        read=lambda rows: read_rows(file, place, rows, at_once),
-    )
+    read = partial(read_rows, file, place, at_once=at_once)
+    return Images(count=count, shape=tuple(shape), read=read)
+
+
+def _jpegs(file: Path, place: str, shape: tuple[int, ...]) -> Images:
+    """The images of a shape in a column of JPEG files."""
+    with h5py.File(file, "r") as root:
+        column: Any = root[place]
+        count, at_once = len(column), min(per_block(shape), rows_at_once(column))
+
+    def decoded(rows: Sequence[int]) -> "Iterator[NDArray]":
+        for block in read_rows(file, place, rows, at_once):
+            yield from (decode(BytesIO(bytes(image))) for image in block)
+
+    return Images(count=count, shape=shape, read=lambda rows: in_blocks(decoded(rows), shape))
+
+
+def _loaded(images: "NDArray") -> Images:
+    """Images in memory."""
+    _check_images(images)
+    return Images(count=len(images), shape=images.shape[1:], read=lambda rows: iter([images[rows]]))
+
+
+def _check_images(column: Any) -> None:
+    if column.ndim != 4 or column.dtype != np.uint8:
+        raise InputError(
+            "images must be uint8 (time, height, width, 3), got "
+            f"{column.dtype} {column.shape}; write the dataset again"
+        )
+
+
+def _is_jpeg(storage: MinariStorage, key: str) -> bool:
+    """Whether Minari stores an image as JPEG; it does not if the image is small."""
+    return storage.jpeg_encoding and is_image_space(_at(storage.observation_space, key))
+
+
+def _image_keys(space: spaces.Space, wanted: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The paths ("camera/top") of the colour images in a space; "" is the space itself."""
+    found = tuple(_paths(space))
+    for name in wanted or ():
+        if name not in found:
+            raise InputError(f"unknown image {name!r}; choose from {list(found)}")
+    if not wanted and len(found) > 1:
+        raise InputError(
+            f"observations hold several images, {list(found)}; "
+            "say which, in the order of their channels: images=(...), or --images NAME NAME"
+        )
+    return wanted or found
+
+
+def _paths(space: spaces.Space, prefix: str = "") -> Iterator[str]:
+    if isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            yield from _paths(part, f"{prefix}/{name}".lstrip("/"))
+    elif isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3:
+        first, *middle, last = space.shape
+        orders = ((last, first, *middle), (first, *middle, last))
+        if any(c % 3 == 0 and c < _SMALLEST <= min(size) for c, *size in orders):
+            yield prefix
+
+
+def _at(tree: Any, key: str) -> Any:
+    """The value at a path in nested dictionaries, or in a space of them."""
+    for name in filter(None, key.split("/")):
+        tree = tree[name]
+    return tree
