@@ -13,8 +13,7 @@ from pureward.rewards.arithmetic import logits, resolved
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.discriminator import METRICS, Discriminator
 from pureward.rewards.network import NetworkConfig
-from pureward.rewards.risks.failures import nnpnu
-from pureward.rewards.risks.pu import nnpu, pn, upu
+from pureward.rewards.risks.pu import nnpnu, nnpu, pn, upu
 from pureward.rewards.view import View
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pureward.errors import InputError
 from pureward.rewards.priors.estimators import Sample, adjusted_count
-from pureward.rewards.risks.failures import nnpnu
-from pureward.rewards.risks.pu import label_risk, nnpu, pn
+from pureward.rewards.risks.pu import label_risk, nnpnu, nnpu, pn
 
 LN2, LN3, LN4, LN43 = log(2), log(3), log(4), log(4 / 3)
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from pureward.errors import InputError
 from pureward.rewards.risks import pu as risk
-from pureward.rewards.risks.failures import nnpnu
 
 LN2, LN3, LN4, LN43 = log(2), log(3), log(4), log(4 / 3)
 RISKS = [risk.pn, risk.upu, risk.nnpu]
@@ -351,11 +350,11 @@ extreme = st.lists(
 
 
 @pytest.mark.parametrize("loss", ["logistic", "sigmoid"])
-@pytest.mark.parametrize("function", [*RISKS, nnpnu])
+@pytest.mark.parametrize("function", [*RISKS, risk.nnpnu])
 @given(p=extreme, u=extreme, prior=st.floats(1e-6, 1 - 1e-6), even=st.booleans())
 def test_risks_and_gradients_are_finite_at_any_finite_logits(function, loss, p, u, prior, even):
     p, u = (torch.tensor(values, requires_grad=True) for values in (p, u))
-    more = {"failure_logits": u.detach()} if function is nnpnu else {}
+    more = {"failure_logits": u.detach()} if function is risk.nnpnu else {}
     result = function(p, u, prior=prior, even=even, loss=loss, **more)
     assert torch.stack(result[:4]).isfinite().all()
     for gradient in torch.autograd.grad(result.objective, (p, u), allow_unused=True):

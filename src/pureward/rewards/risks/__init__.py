@@ -1,13 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Risks: what a discriminator minimises."""
 
-from pureward.rewards.risks.failures import nnpnu
-from pureward.rewards.risks.kind import RISKS, RiskKind
-from pureward.rewards.risks.pu import Loss, Risk, RiskFunction, nnpu, pn, upu
+from dataclasses import dataclass
 
-RISKS.register("pn")(RiskKind(function=pn))
-RISKS.register("upu")(RiskKind(function=upu))
-RISKS.register("nnpu")(RiskKind(function=nnpu))
-RISKS.register("nnpnu")(RiskKind(function=nnpnu, takes_failures=True))
+from pureward.registry import Registry
+from pureward.rewards.risks.pu import Loss, Risk, RiskFunction, nnpnu, nnpu, pn, upu
 
 __all__ = ["RISKS", "Loss", "Risk", "RiskFunction", "RiskKind", "nnpnu", "nnpu", "pn", "upu"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskKind:
+    """A risk and the batches that it needs."""
+
+    function: RiskFunction
+    """From logits of positives and of unlabeled frames to a `Risk`."""
+    takes_failures: bool = False
+    """Whether it also takes `failure_logits`, of known failures."""
+
+
+#: Name → risk. Add one with `RISKS.register("mine")(RiskKind(function=mine))`.
+RISKS: Registry[RiskKind] = Registry("risk")
+RISKS |= {
+    "pn": RiskKind(function=pn),
+    "upu": RiskKind(function=upu),
+    "nnpu": RiskKind(function=nnpu),
+    "nnpnu": RiskKind(function=nnpnu, takes_failures=True),
+}
