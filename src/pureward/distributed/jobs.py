@@ -17,6 +17,7 @@ from pureward.errors import InputError, TrainingError
 from pureward.registry import Registry
 
 _POLL_SECONDS = 0.5
+_ELSEWHERE = "in use by another process"
 
 #: How a started job ended; "busy" means that another process had its folder.
 Result = Literal["finished", "stopped", "failed", "out of memory", "busy"]
@@ -148,6 +149,46 @@ class Watcher:
 
     def on_end(self, outcome: Outcome) -> None:
         """Called when a job has ended; an exception stops all others."""
+
+
+class Printer(Watcher):
+    """Prints a line when a job starts, waits or ends, and keeps what it said last of each job."""
+
+    def __init__(self, out: Path, jobs: Sequence[Job]) -> None:
+        """Name jobs by their path in `out`; count those that are not finished."""
+        self.out, self.left, self.ended = out, sum(not job.finished() for job in jobs), 0
+        self.states: dict[Path, str] = {}
+        self._started: dict[Path, float] = {}
+
+    def on_start(self, job: Job) -> Job | None:
+        """Print it, and start the job."""
+        self._started[job.out] = time.monotonic()
+        self._print(job, "started")
+        return job
+
+    def on_out_of_memory(self, job: Job, at_once: int) -> None:
+        """Print it."""
+        self._print(job, "waits for memory", f"; {at_once} in parallel from now on")
+
+    def on_busy(self, job: Job) -> bool:
+        """Print it once, and wait."""
+        if self.states.get(job.out) != _ELSEWHERE:
+            self._print(job, _ELSEWHERE, "; waiting for it")
+        return True
+
+    def on_end(self, outcome: Outcome) -> None:
+        """Print it, unless the job was finished before or could not start."""
+        out, state = outcome.job.out, outcome.state
+        if state == "blocked" or (state == "found" and self.states.get(out) != _ELSEWHERE):
+            return
+        self.ended += 1
+        more = f" after {time.monotonic() - self._started[out]:.0f} s" * (out in self._started)
+        more += f": {outcome.message}" * (not outcome.succeeded)
+        self._print(outcome.job, state, more, f"[{self.ended}/{self.left}] ")
+
+    def _print(self, job: Job, state: str, more: str = "", prefix: str = "") -> None:
+        self.states[job.out] = state
+        print(f"  {prefix}{job.out.relative_to(self.out)} {state}{more}", flush=True)
 
 
 def run_jobs(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[Outcome]:

@@ -13,20 +13,20 @@ import itertools
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pureward.distributed.jobs import Executor, Job, Outcome, Watcher, run_jobs
+from pureward.distributed.jobs import Executor, Job, Outcome, Printer, run_jobs
 from pureward.distributed.training import Training
 from pureward.errors import InputError
 from pureward.files import whole_file
 from pureward.interval import half_width
 from pureward.rewards.methods import METHODS, default_method
 from pureward.runs.config import RunConfig
-from pureward.runs.config_file import differences, read_config, read_toml
+from pureward.runs.config_file import read_toml
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.training.presets import preset
@@ -116,49 +116,28 @@ def _check(path: Path, runs: Iterable[Training]) -> None:
                 "remove a value that is there twice"
             )
         seen.add(run.out)
-        place = RunDirectory(run.out)
-        changed = differences(read_config(place), run.config) if place.config.exists() else []
-        if changed:
-            raise InputError(
-                f"{run.out} was run with other settings ({', '.join(changed)}); choose another "
-                "--out or move it away"
-            )
+        run.check_settings()
 
 
 def run_sweep(sweep: Sweep, executor: Executor) -> list[Outcome]:
     """Run what is not finished; OUT/table.md shows all runs while they train, and at the end."""
-    watcher = _Table(sweep)
+    watcher = _Writer(sweep)
     try:
         return run_jobs(sweep.runs, executor, watcher)
     finally:
         watcher.write()
 
 
-@dataclass
-class _Table(Watcher):
-    """Prints a line when a run starts and ends, and keeps the table up to date."""
+class _Writer(Printer):
+    """Keeps the table up to date."""
 
-    sweep: Sweep
-    states: dict[Path, str] = field(default_factory=dict)
-    written: float = 0.0
-
-    def on_start(self, job: Job) -> Job:
-        return self._now(job, "started")
+    def __init__(self, sweep: Sweep) -> None:
+        super().__init__(sweep.out, sweep.runs)
+        self.sweep, self.written = sweep, 0.0
 
     def on_poll(self, job: Job) -> None:
         if time.monotonic() - self.written > _TABLE_SECONDS:
             self.write()
-
-    def on_out_of_memory(self, job: Job, at_once: int) -> None:
-        self._now(job, f"waits for memory; {at_once} in parallel from now on")
-
-    def on_busy(self, job: Job) -> bool:
-        if not self.states.get(job.out, "").startswith("in use"):
-            self._now(job, "in use by another process; waiting for it")
-        return True
-
-    def on_end(self, outcome: Outcome) -> None:
-        self._now(outcome.job, outcome.state + f": {outcome.message}" * (not outcome.succeeded))
 
     def write(self) -> None:
         """Write the table."""
@@ -166,12 +145,6 @@ class _Table(Watcher):
         with whole_file(self.sweep.out / "table.md") as partial:
             partial.write_text(table(self.sweep, self.states), encoding="utf-8")
         self.written = time.monotonic()
-
-    def _now(self, job: Job, state: str) -> Job:
-        self.states[job.out] = state
-        if state != "found":
-            print(f"  {job.out.relative_to(self.sweep.out)} {state}", flush=True)
-        return job
 
 
 def table(sweep: Sweep, states: Mapping[Path, str]) -> str:
@@ -186,7 +159,7 @@ def table(sweep: Sweep, states: Mapping[Path, str]) -> str:
         path = RunDirectory(run.out).metrics
         metrics = read_metrics(path) if path.exists() else []
         last = next((row for row in reversed(metrics) if row["kind"] == "eval"), {})
-        state = "finished" if run.finished() else states.get(run.out, "waiting").partition(":")[0]
+        state = "finished" if run.finished() else states.get(run.out, "waiting")
         steps = f"{metrics[-1]['step'] if metrics else 0:,} of {run.config.env_steps:,}"
         numbers = ["–" if name not in last else f"{last[name]:.3g}" for name in _SHOWN]
         rows.append([*map(str, values), state, steps, *numbers])

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pureward.distributed.jobs import EXECUTORS, Job, Outcome, Watcher, run_jobs
-from pureward.errors import TrainingError
+from pureward.errors import InputError, TrainingError
 from pureward.files import read_object, write_json
 from pureward.progress import Progress
 from pureward.runs.config import RunConfig
+from pureward.runs.config_file import differences, read_config
 from pureward.runs.directory import RunDirectory, steps_made
 from pureward.runs.log import read_metrics
 
@@ -43,6 +44,16 @@ class Training:
     def busy(self) -> bool:
         """Whether another process uses the run directory."""
         return RunDirectory(self.out).in_use()
+
+    def check_settings(self) -> None:
+        """Raise InputError if the run directory holds a run with other settings."""
+        place = RunDirectory(self.out)
+        changed = differences(read_config(place), self.config) if place.config.exists() else []
+        if changed:
+            raise InputError(
+                f"{self.out} was run with other settings ({', '.join(changed)}); choose another "
+                "--out or move it away"
+            )
 
     def within(self, seconds: float) -> "Training":
         """Return the same job with a time budget."""

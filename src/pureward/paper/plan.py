@@ -20,8 +20,7 @@ from pureward.files import is_claimed
 from pureward.paper.figures import Figure, Variant
 from pureward.rewards.methods import METHODS
 from pureward.runs.collect import collect
-from pureward.runs.config_file import differences, flat, read_config, to_json, with_settings
-from pureward.runs.directory import RunDirectory
+from pureward.runs.config_file import flat, to_json, with_settings
 from pureward.training.presets import preset
 
 
@@ -159,7 +158,8 @@ def make_plan(
             steps[step.out] = step
             runs[task, variant.label].append(step.out)
     for step in steps.values():
-        _check_settings(step)
+        if isinstance(step, Training):
+            step.check_settings()
     return Plan(figure=figure, tasks=tasks, steps=tuple(steps.values()), runs=runs, out=out)
 
 
@@ -190,14 +190,3 @@ def _training(
     out = folder / "-".join([variant.method, *names]) / f"seed-{seed}"
     after = dict.fromkeys((folder / "demonstrations", folder / needed))
     return Training(config=with_settings(own, {**changed, "out": str(out)}), after=tuple(after))
-
-
-def _check_settings(step: Step) -> None:
-    """Refuse a folder that holds a run with other settings."""
-    if not isinstance(step, Training) or not RunDirectory(step.out).config.exists():
-        return
-    if changed := differences(read_config(RunDirectory(step.out)), step.config):
-        raise InputError(
-            f"{step.out} was run with other settings ({', '.join(changed)}); choose another --out "
-            "or move it away"
-        )

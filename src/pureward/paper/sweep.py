@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the steps of a plan within a time budget and prints a line when each starts and ends."""
+"""Runs the steps of a plan within a time budget."""
 
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from pureward.distributed.jobs import Executor, Job, Outcome, Watcher, run_jobs
+from pureward.distributed.jobs import Executor, Job, Outcome, Printer, run_jobs
 from pureward.distributed.training import Training
 from pureward.errors import InputError
 from pureward.paper.plan import Plan
@@ -27,10 +25,9 @@ def carry_out(plan: Plan, executor: Executor, *, budget_minutes: float = 0.0) ->
         budget_minutes: for all steps together, 0 for no limit; runs that it stops can be resumed.
     """
     check_budget(budget_minutes)
-    left = [step for step in plan.steps if not step.finished()]
-    trained = [step for step in left if isinstance(step, Training)]
-    budget = Budget(60.0 * budget_minutes or math.inf, trained, executor.at_once)
-    return run_jobs(plan.steps, executor, _Printer(plan.out, len(left), budget))
+    left = [s for s in plan.steps if isinstance(s, Training) and not s.finished()]
+    budget = Budget(60.0 * budget_minutes or math.inf, left, executor.at_once)
+    return run_jobs(plan.steps, executor, _Budgeted(plan, budget))
 
 
 def check_budget(minutes: float) -> None:
@@ -77,47 +74,23 @@ class Budget:
         return min(self._share, seconds) if is_run else seconds
 
 
-@dataclass
-class _Printer(Watcher):
-    """Prints a line when a step starts and when it ends."""
+class _Budgeted(Printer):
+    """Gives each step its time."""
 
-    out: Path
-    total: int
-    budget: Budget
-    started: dict[Path, float] = field(default_factory=dict)
-    elsewhere: set[Path] = field(default_factory=set)  # in use by another process
-    ended: int = 0
+    def __init__(self, plan: Plan, budget: Budget) -> None:
+        super().__init__(plan.out, plan.steps)
+        self.budget = budget
 
     def on_start(self, job: Job) -> Job | None:
         if isinstance(job, Training) and (seconds := self.budget.turn(job)) < math.inf:
             if seconds < 1.0:
                 return None
             job = job.within(seconds)
-        self.started[job.out] = time.monotonic()
-        self._print(job, "started")
-        return job
+        return super().on_start(job)
 
     def on_out_of_memory(self, job: Job, at_once: int) -> None:
         self.budget.at_once = at_once
-        self._print(job, "is out of memory and waits; fewer steps run in parallel from now on")
+        super().on_out_of_memory(job, at_once)
 
     def on_busy(self, job: Job) -> bool:
-        if job.out not in self.elsewhere:
-            self.elsewhere.add(job.out)
-            self._print(job, "is in use by another process; waiting for it")
-        return not self.budget.over()
-
-    def on_end(self, outcome: Outcome) -> None:
-        out = outcome.job.out
-        if outcome.state == "blocked" or (outcome.state == "found" and out not in self.elsewhere):
-            return
-        self.ended += 1
-        text = outcome.state
-        if out in self.started:
-            text += f" after {time.monotonic() - self.started[out]:.0f} s"
-        if not outcome.succeeded:
-            text += f": {outcome.message}"
-        self._print(outcome.job, text, f"[{self.ended}/{self.total}] ")
-
-    def _print(self, job: Job, text: str, prefix: str = "") -> None:
-        print(f"  {prefix}{job.out.relative_to(self.out)} {text}", flush=True)
+        return super().on_busy(job) and not self.budget.over()
