@@ -7,7 +7,6 @@ integers must lie within `_limits`.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -20,17 +19,7 @@ from pureward.runs.directory import step_of
 from pureward.training.learner import Learner
 
 _REPLAY = "learner/replay/"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """Progress of a run at a checkpoint: its facts.json."""
-
-    control_steps: int
-    seconds: float
-    evaluation: dict[str, float]
-    evaluated_at: int
-    metrics_bytes: int
+_LEAST = {"control_steps": 0, "metrics_bytes": 0, "evaluated_at": -1}  # of the facts
 
 
 def check_tensors(
@@ -91,24 +80,14 @@ def _limits(learner: Learner, env: BatchEnv, rows: int) -> dict[str, tuple[int, 
     }
 
 
-def read_facts(saved: Checkpoint, worlds: int) -> Facts:
+def read_facts(saved: Checkpoint, worlds: int) -> dict[str, Any]:
     """Return the facts of a checkpoint; ValueError, TypeError or KeyError if they are invalid."""
     facts = saved.facts
-    found = Facts(
-        control_steps=_count(facts["control_steps"]),
-        seconds=float(facts["seconds"]),
-        evaluation=dict(facts["evaluation"]),
-        evaluated_at=int(facts["evaluated_at"]),
-        metrics_bytes=_count(facts["metrics_bytes"]),
-    )
-    if not found.control_steps * worlds == facts["step"] == step_of(saved.path):
+    for name, least in _LEAST.items():
+        if type(facts[name]) is not int or facts[name] < least:
+            raise ValueError(f"its facts.json must count {name} from {least}, got {facts[name]!r}")
+    if not facts["control_steps"] * worlds == facts["step"] == step_of(saved.path):
         raise ValueError("its facts.json contradicts itself")
-    if not all(map(math.isfinite, (found.seconds, *found.evaluation.values()))):
+    if not all(map(math.isfinite, (facts["seconds"], *dict(facts["evaluation"]).values()))):
         raise ValueError("its facts.json holds NaN or infinity")
-    return found
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"its facts.json must count from 0, got {value!r}")
-    return value
+    return facts

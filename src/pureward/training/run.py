@@ -263,11 +263,11 @@ class Run:
                 f"checkpoint {saved.path} does not fit the run's settings ({error}); restore the "
                 "config.json it was written with, or delete it to resume from an older one"
             ) from error
-        self.control_steps, self.evaluated_at = facts.control_steps, facts.evaluated_at
-        self.evaluation = facts.evaluation
-        self.clock.set(facts.seconds)
+        self.control_steps, self.evaluated_at = facts["control_steps"], facts["evaluated_at"]
+        self.evaluation = dict(facts["evaluation"])
+        self.clock.set(facts["seconds"])
         self._delete_newer_files()
-        return facts.metrics_bytes
+        return facts["metrics_bytes"]
 
     def _delete_newer_files(self) -> None:
         """Delete policies and videos from after the checkpoint: the resumed run may differ."""
