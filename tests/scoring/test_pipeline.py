@@ -82,13 +82,17 @@ def test_frames_must_have_the_channels_of_the_reward(changes, sentence, dataset,
         list(pipeline.score_episodes(reward, dataset, [0]))
 
 
+def prefetching():
+    return [one for one in threading.enumerate() if one.name.startswith("pureward-prefetch")]
+
+
 def test_an_error_in_the_thread_is_raised(dataset, a_reward, tmp_path):
     _, reward = a_reward()
     (tmp_path / "set/2.npy").write_bytes(b"")
     found = []
     with pytest.raises(pureward.InputError, match=r"2.npy: cannot be read"):
         found += pipeline.score_episodes(reward, dataset, range(4))
-    assert all(thread.name != "pureward-prefetch" for thread in threading.enumerate())
+    assert not prefetching()
 
 
 def test_a_prefetching_thread_ends_with_its_reader():
@@ -100,11 +104,13 @@ def test_a_prefetching_thread_ends_with_its_reader():
             yield number
 
     reader = prefetched(items(), ahead=2)
-    assert [next(reader) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert next(reader) == 0
+    assert prefetching()
+    assert [next(reader) for _ in range(5)] == [1, 2, 3, 4, 5]
     reader.close()
     assert len(asked) <= 9
     assert list(prefetched(iter(range(50)))) == list(range(50))
-    assert all(thread.name != "pureward-prefetch" for thread in threading.enumerate())
+    assert not prefetching()
 
 
 # Peak memory of scoring beyond that of scoring one batch.

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes items in a thread while earlier ones are used."""
 
-from collections.abc import Iterator, Sequence
-from queue import Empty, Full, Queue
-from threading import Event, Thread
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 T = TypeVar("T")
-
-_PATIENCE = 0.1  # seconds after which a full queue is tried again
 
 
 def prefetched(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
@@ -21,45 +19,21 @@ def prefetched(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
     An error of the iterator is raised here. If this generator is closed, the thread ends. Large
     tensors should be `handed_over`.
     """
-    ready: Queue[tuple[str, Any]] = Queue(ahead)
-    stopped = Event()
-
-    def put(kind: str, value: Any) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put((kind, value), timeout=_PATIENCE)
-            except Full:
-                continue
-        return None
-
-    def work() -> None:
+    with ThreadPoolExecutor(1, "pureward-prefetch") as thread:
+        made = deque(thread.submit(next, items) for _ in range(ahead))
         try:
-            for item in items:
-                put("item", item)
-                if stopped.is_set():
-                    break
-            put("end", None)
-        except BaseException as error:  # it is raised in the other thread
-            put("error", error)
+            while True:
+                try:
+                    item = made.popleft().result()
+                except StopIteration:
+                    return
+                made.append(thread.submit(next, items))
+                yield item
         finally:
-            if hasattr(items, "close"):
-                items.close()  # type: ignore[attr-defined]
-
-    thread = Thread(target=work, name="pureward-prefetch", daemon=True)
-    thread.start()
-    try:
-        while (got := ready.get())[0] == "item":
-            yield got[1]
-        if got[0] == "error":
-            raise got[1]
-    finally:
-        stopped.set()
-        while True:  # release what is left
-            try:
-                ready.get_nowait()
-            except Empty:
-                break
-        thread.join()
+            for waiting in made:
+                waiting.cancel()
+            if isinstance(items, Generator):
+                thread.submit(items.close)
 
 
 def handed_over(parts: Sequence[Tensor]) -> Tensor:
