@@ -5,21 +5,25 @@ The engine that collected the states draws bit-identical frames. The C engine (f
 Warp (float32) differ in a few pixels by rounding.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from pureward.data.dataset import Dataset
 from pureward.data.episodes import Episode
-from pureward.envs import BatchEnv, make
 from pureward.errors import InputError
+
+if TYPE_CHECKING:
+    from pureward.envs import BatchEnv
 
 
 class Painter:
     """Draws frames of an environment's stored states, a batch of worlds at a time."""
 
-    def __init__(self, env: str | BatchEnv, device: str = "cpu", *, worlds: int = 0):
+    def __init__(self, env: "str | BatchEnv", device: str = "cpu", *, worlds: int = 0):
         """Make an environment with cameras, or use one.
 
         Args:
@@ -27,6 +31,8 @@ class Painter:
             device: of a task's environment.
             worlds: of a task's environment; 0 for 32 on a CPU and 512 on a GPU.
         """
+        from pureward.envs import make  # imports the simulator
+
         worlds = worlds or (32 if device == "cpu" else 512)
         self._env = make(env, worlds, device, cameras=True) if isinstance(env, str) else env
         self.frame_shape = self._env.frame_shape
@@ -72,3 +78,32 @@ def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Ep
         return episodes
     painter = Painter(task, device)
     return [painter.draw(episode) for episode in episodes]
+
+
+def with_frames(
+    dataset: Dataset, numbers: Sequence[int] | None = None, device: torch.device | str = "cpu"
+) -> Iterator[Episode]:
+    """Yield the episodes of a dataset; those of our tasks without frames are drawn.
+
+    Args:
+        dataset: with frames, or with simulator states of one of our tasks.
+        numbers: of the episodes; None for all.
+        device: where frames are drawn.
+    """
+    painter = None
+    for number in range(len(dataset)) if numbers is None else numbers:
+        episode = dataset[number]
+        if episode.frames is None:
+            painter = painter or painter_of(dataset, device)
+            episode = painter.draw(episode)
+        yield episode
+
+
+def painter_of(dataset: Dataset, device: torch.device | str = "cpu") -> Painter:
+    """Return what draws the frames of a dataset that has states only."""
+    if dataset.task is None:
+        raise InputError(
+            f"{dataset.path} has no frames, and does not name the task to draw them; record it "
+            "with frames"
+        )
+    return Painter(dataset.task, str(device))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.dataset import Dataset, find_reader, read_episodes
-from pureward.data.drawn import painter_of
+from pureward.data.draw import painter_of
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
 from pureward.errors import InputError
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak

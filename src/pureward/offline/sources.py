@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from pureward.data.dataset import Dataset, in_another_order, in_memory, read_episodes
-from pureward.data.drawn import with_frames
+from pureward.data.draw import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.replay.layout import claimable_bytes
 from pureward.errors import InputError

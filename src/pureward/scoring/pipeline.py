@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.dataset import Dataset
-from pureward.data.drawn import with_frames
+from pureward.data.draw import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.lazy import LazyFrames
 from pureward.data.prefetch import handed_over, prefetched

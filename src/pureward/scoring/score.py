@@ -19,7 +19,7 @@ from pureward.data.dataset import (
     in_memory,
     read_episodes,
 )
-from pureward.data.drawn import with_frames
+from pureward.data.draw import with_frames
 from pureward.data.guard import check_fits
 from pureward.data.lazy import LazyFrames
 from pureward.data.writers.own import write_dataset

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pureward.data.dataset import Dataset, read_episodes
-from pureward.data.drawn import with_frames
+from pureward.data.draw import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.writing import write_episodes
 from pureward.errors import InputError
