@@ -7,11 +7,8 @@ import pytest
 import torch
 
 from pureward.errors import InputError
-from pureward.rewards.compose import (
-    ensemble_minimum,
-    gated_reward,
-    imitation_reward,
-)
+from pureward.rewards.compose import ensemble_minimum, gated_reward, imitation_reward
+from pureward.rewards.learned import RewardSpec
 
 LN3 = log(3)
 
@@ -66,9 +63,9 @@ def test_minimum_of_an_ensemble():
 @pytest.mark.parametrize("ceiling", [0.0, -1.0, float("inf"), float("nan")])
 def test_bad_ceiling(ceiling):
     with pytest.raises(InputError, match="ceiling must be positive and finite"):
-        imitation_reward(torch.zeros(2), ceiling=ceiling)
+        RewardSpec(reward="imitation", ceiling=ceiling)
 
 
 def test_bad_lowest():
     with pytest.raises(InputError, match=r"lowest must be finite and at most 0, got 0\.5"):
-        gated_reward(torch.zeros(2), torch.zeros(2), lowest=0.5)
+        RewardSpec(reward="gated", members=1, lowest=0.5)

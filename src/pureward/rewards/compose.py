@@ -5,8 +5,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pureward.errors import InputError
-
 
 def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
     """Imitation reward −log(1 − D), at most `ceiling` (Algorithm 1).
@@ -15,14 +13,10 @@ def imitation_reward(success_logits: Tensor, *, ceiling: float) -> Tensor:
     approaches 1, but the value distribution has a last atom. The ceiling r_max keeps returns below
     r_max/(1 − discount). It is reached at D = 1 − exp(−r_max): 0.63 for 1, 0.95 for 3.
     """
-    if not 0 < ceiling < float("inf"):
-        raise InputError(f"ceiling must be positive and finite, got {ceiling}; try 1")
     return F.softplus(success_logits.float()).clamp(max=ceiling)
 
 
-def gated_reward(
-    success_logits: Tensor, predicted: Tensor, *, lowest: float | Tensor = 0.0
-) -> Tensor:
+def gated_reward(success_logits: Tensor, predicted: Tensor, *, lowest: float = 0.0) -> Tensor:
     """Gated reward [D > ½]·r_φ, the prediction where D is above ½, else zero (Eq. 12).
 
     The paper defines this for r_φ ≥ 0 only: setting a negative prediction to zero would reward the
@@ -35,8 +29,6 @@ def gated_reward(
         predicted: (batch,) r_φ.
         lowest: at most 0; the prediction that becomes 0.
     """
-    if isinstance(lowest, float | int) and not -float("inf") < lowest <= 0:
-        raise InputError(f"lowest must be finite and at most 0, got {lowest}; pass min(0, rewards)")
     above = (predicted.float() - lowest).clamp(min=0)
     return torch.where(success_logits > 0, above, torch.zeros_like(above))
 

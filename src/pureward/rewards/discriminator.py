@@ -16,15 +16,8 @@ from pureward.rewards.config import RewardConfig
 from pureward.rewards.network import check_stored, seeded_network
 from pureward.rewards.risks import RISKS, Risk, RiskFunction, RiskKind
 
-METRICS = (
-    "risk/value",
-    "risk/objective",
-    "risk/positive",
-    "risk/negative",
-    "risk/violated",
-    "success/positive",
-    "success/unlabeled",
-)
+#: Metrics of an update: the parts of its risk, and the mean of D on both kinds of frames.
+METRICS = (*(f"risk/{part}" for part in Risk._fields), "success/positive", "success/unlabeled")
 
 
 class Discriminator:

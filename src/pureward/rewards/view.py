@@ -18,8 +18,6 @@ from torch import Tensor
 
 from pureward.errors import InputError
 
-# Rec. 601 luma, the grey of `with_contrast`.
-LUMA = (0.299, 0.587, 0.114)
 PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
 # The colour arithmetic passes over its data about forty times. Small chunks stay in cache, but each
 # pass of each chunk incurs a thread barrier.
@@ -240,7 +238,7 @@ def positions(offset: Tensor, side: float, size: int) -> Tensor:
 def with_contrast(images: Tensor, factor: Tensor) -> Tensor:
     """Scale differences from the mean grey of each image (batch, k, 3, height, width)."""
     red, green, blue = images.mean((-2, -1), keepdim=True).split(1, dim=2)
-    grey = LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
+    grey = 0.299 * red + 0.587 * green + 0.114 * blue  # Rec. 601 luma
     return torch.addcmul(grey * (1 - factor), images, factor).clamp_(0, 1)
 
 

@@ -1,20 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Class priors η by name: fixed, scheduled or estimated."""
+"""Class priors η by name: fixed or estimated."""
 
 from pureward.rewards.priors.estimated import EstimatedPrior
-from pureward.rewards.priors.prior import (
-    PRIORS,
-    Evidence,
-    FixedPrior,
-    Prior,
-    parse_prior,
-)
+from pureward.rewards.priors.prior import PRIORS, Evidence, FixedPrior, Prior, parse_prior
 
-__all__ = [
-    "PRIORS",
-    "EstimatedPrior",
-    "Evidence",
-    "FixedPrior",
-    "Prior",
-    "parse_prior",
-]
+__all__ = ["PRIORS", "EstimatedPrior", "Evidence", "FixedPrior", "Prior", "parse_prior"]

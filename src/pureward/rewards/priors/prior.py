@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""η over a run: fixed, scheduled, or estimated.
+"""η over a run: fixed or estimated.
 
 A run calls its prior at intervals with the evidence that it wants and passes η to the
 discriminator's `set_prior`. `PRIORS` holds the kinds for the command line, KIND:NUMBER:NUMBER.
