@@ -166,9 +166,9 @@ def test_bad_annotations_are_rejected(small_network, scenes):
     poisoned[15] = float("nan")
     with pytest.raises(InputError, match=r"got nan at frame 15 \(episode 1\); drop or repair"):
         model.fit(frames, poisoned, episodes=episodes)
-    with pytest.raises(InputError, match=r"rewards must have shape \(24,\)"):
+    with pytest.raises(InputError, match=r"rewards must be a tensor of shape \(24,\)"):
         model.fit(frames, rewards[:-1])
-    with pytest.raises(InputError, match=r"episodes must have shape \(24,\)"):
+    with pytest.raises(InputError, match=r"episodes must be a tensor of shape \(24,\)"):
         model.fit(frames, rewards, episodes=episodes[:-1])
     with pytest.raises(InputError, match="must not be empty"):
         model.fit(frames[:0], rewards[:0])
@@ -189,8 +189,8 @@ BAD_BATCHES = {
     "infinity": (lambda f, r: (f, poisoned(r, float("inf"))), "got inf at frame 15"),
     "beyond float32": (lambda f, r: (f, poisoned(r.double(), 1e300)), r"got 1e\+300 at frame 15"),
     "column": (lambda f, r: (f, r[:, None]), r"shape \(24,\), one per frame, got \(24, 1\)"),
-    "scalar": (lambda f, r: (f, r[0]), r"rewards must have shape \(24,\), .* got \(\)"),
-    "short": (lambda f, r: (f, r[:-1]), r"rewards must have shape \(24,\)"),
+    "scalar": (lambda f, r: (f, r[0]), r"rewards must be a tensor of shape \(24,\), .* got \(\)"),
+    "short": (lambda f, r: (f, r[:-1]), r"rewards must be a tensor of shape \(24,\)"),
     "empty": (lambda f, r: (f[:0], r[:0]), "annotated frames must not be empty"),
     "no rewards": (lambda f, r: (f, None), "rewards must be a tensor .* got NoneType"),
     "list": (lambda f, r: (f, r.tolist()), "rewards must be a tensor .* got list; wrap them in"),

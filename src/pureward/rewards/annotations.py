@@ -21,16 +21,14 @@ def check_shapes(
     count = len(frames)
     if count == 0:
         raise InputError("annotated frames must not be empty, got none; check the dataset")
-    for name, column in (("rewards", rewards), ("episodes", episodes)):
-        if name == "episodes" and column is None:
-            continue
+    columns = {"rewards": rewards}
+    if episodes is not None:
+        columns["episodes"] = episodes
+    for name, column in columns.items():
         rule = f"{name} must be a tensor of shape ({count},), one per frame"
         shape = tuple(checked_tensor(column, rule).shape)
         if shape != (count,):
-            raise InputError(
-                f"{name} must have shape ({count},), one per frame, got {shape}; "
-                "flatten episodes into frames"
-            )
+            raise InputError(f"{rule}, got {shape}; flatten episodes into frames")
 
 
 def finite_rewards(rewards: Tensor, episodes: Tensor | None = None) -> Tensor:
