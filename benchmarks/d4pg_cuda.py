@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from learners import WORLDS, d4pg, drawn, filled_replay
-from pureward.agents.d4pg.agent import D4PG
-from pureward.agents.d4pg.arithmetic import Arithmetic
+from pureward.agents.d4pg.agent import D4PG, Arithmetic
 from pureward.capture import CapturedCall
 from pureward.data.replay.replay import Replay
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pureward.agents.d4pg.agent import D4PG, Batch, D4PGConfig
-from pureward.agents.d4pg.arithmetic import Arithmetic
+from pureward.agents.d4pg.agent import D4PG, Arithmetic, Batch, D4PGConfig
 from pureward.data.replay.replay import Replay, ReplayConfig
 from pureward.types import Observation, Step
 

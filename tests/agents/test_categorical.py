@@ -13,10 +13,9 @@ from pureward.agents.d4pg.categorical import (
     expected_value,
     expected_value_gradient,
     project,
-    support,
 )
 
-FIVE = support(0.0, 4.0, 5)
+FIVE = Support(0.0, 4.0, 5)
 
 
 def by_definition(p: Tensor, reward: Tensor, discount: Tensor, support: Support) -> Tensor:
@@ -58,7 +57,7 @@ numbers = st.floats(-50.0, 150.0, width=32)
     st.integers(0, 1000),
 )
 def test_projection_keeps_mass_and_means(moves, atoms, seed):
-    z = support(-10.0, 100.0, atoms)
+    z = Support(-10.0, 100.0, atoms)
     reward, discount = torch.tensor(moves).T
     rng = torch.Generator().manual_seed(seed)
     p = (3 * torch.randn(len(moves), atoms, generator=rng)).softmax(dim=-1)

@@ -6,31 +6,36 @@ graph can capture it.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from pureward.adam import Adam
 from pureward.agents.agent import Agent, Batch
-from pureward.agents.d4pg.arithmetic import Arithmetic, fused_update, resolve
 from pureward.agents.d4pg.categorical import (
+    Support,
     cross_entropy,
     cross_entropy_gradient,
     expected_value,
     expected_value_gradient,
     project,
-    support,
 )
 from pureward.agents.d4pg.config import D4PGConfig
 from pureward.agents.d4pg.network import Actor, Critic
 from pureward.agents.d4pg.normaliser import Normaliser
 from pureward.agents.d4pg.weights import flattened
+from pureward.errors import InputError
 
 if TYPE_CHECKING:
     from pureward.kernels.d4pg.update import FusedUpdate
 
-__all__ = ["D4PG", "Batch", "D4PGConfig"]
+#: Of updates. "plain" is the reference, torch's operations in float32. "fused" is our CUDA kernels
+#: (`kernels/d4pg`), a fifth of the launches; their matrix products round factors to TF32 (10 bits)
+#: and sum in float32. "auto" is fused on CUDA if Triton is installed and the kernels agree with
+#: plain on this machine, for this batch size.
+Arithmetic = Literal["auto", "plain", "fused"]
 
 
 class GreedyPolicy(nn.Module):
@@ -80,13 +85,13 @@ class D4PG(Agent):
             action_size: numbers in an action.
             device: of the networks and of all batches.
             seed: of the initial weights, the same on every device.
-            arithmetic: "auto" for the fastest of the device; see `arithmetic`.
+            arithmetic: "auto" for the fastest of the device; see `Arithmetic`.
         """
         self.config = config
         self.state_size = state_size
         self.action_size = action_size
         self.device = torch.device(device)
-        self.support = support(config.value_low, config.value_high, config.atoms, self.device)
+        self.support = Support(config.value_low, config.value_high, config.atoms, self.device)
         self.policy, self.critic = self._networks(seed)
         target, self.target_critic = self._networks(seed)
         self.actor, self.target_actor = self.policy.actor, target.actor
@@ -97,7 +102,7 @@ class D4PG(Agent):
         rates = {"actor": config.actor_rate, "critic": config.critic_rate}
         self.optimizer = Adam(self._online, rates)
         self.updates = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.arithmetic: Arithmetic = resolve(arithmetic, self)
+        self.arithmetic = self._resolved(arithmetic)
         self._fused: dict[int, FusedUpdate | None] = {}
 
     @torch.no_grad()
@@ -192,12 +197,38 @@ class D4PG(Agent):
         logits = self.target_critic(next_state, self.target_actor(next_state))
         return project(logits.softmax(dim=-1), batch.reward, batch.discount, self.support)
 
+    def _resolved(self, arithmetic: Arithmetic) -> Arithmetic:
+        """Return "plain" if the kernels cannot run; raise InputError if "fused" was requested."""
+        if arithmetic not in get_args(Arithmetic):
+            raise InputError(
+                f"unknown arithmetic {arithmetic!r}; choose from {get_args(Arithmetic)}"
+            )
+        covered = self.device.type == "cuda" and find_spec("triton") is not None
+        if covered:
+            from pureward.kernels.d4pg.update import supports
+
+            covered = supports(self.config, self.state_size, self.action_size)
+        if arithmetic == "fused" and not covered:
+            raise InputError(
+                f"fused updates need a CUDA device, Triton and layers of usual size, got "
+                f"{self.device} and {self.config.actor_layers}, {self.config.critic_layers}; "
+                "use 'auto'"
+            )
+        return arithmetic if covered else "plain"
+
     def _fused_update(self, batch: int) -> "FusedUpdate | None":
         """The fused kernels for a batch size, or None for plain arithmetic."""
         if self.arithmetic == "plain":
             return None
         if batch not in self._fused:
-            self._fused[batch] = fused_update(self, batch)
+            from pureward.kernels.d4pg.update import FusedUpdate
+            from pureward.kernels.d4pg.verify import agrees
+
+            # Comparing waits for the device, which a graph cannot; warm-up calls come before it.
+            trusted = self.arithmetic == "fused" or (
+                not torch.cuda.is_current_stream_capturing() and agrees(self, batch)
+            )
+            self._fused[batch] = FusedUpdate(self, batch) if trusted else None
         return self._fused[batch]
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:

@@ -1,32 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Categorical distributions over evenly spaced returns: the equations of the critic."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
 class Support:
-    """The atoms of a distribution."""
+    """Evenly spaced atoms from `low` to `high` (Table 4: 51 from 0 to 100)."""
 
-    low: float
-    """V_min."""
-    high: float
-    """V_max."""
-    atoms: Tensor
-    """Values from V_min to V_max, float32 (atoms,)."""
-
-    @property
-    def gap(self) -> float:
+    def __init__(
+        self, low: float, high: float, count: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.low, self.high = low, high
+        self.gap = (high - low) / (count - 1)
         """Distance between neighbouring atoms."""
-        return (self.high - self.low) / (len(self.atoms) - 1)
-
-
-def support(low: float, high: float, count: int, device: torch.device | str = "cpu") -> Support:
-    """Return evenly spaced atoms from `low` to `high` (Table 4: 51 from 0 to 100)."""
-    return Support(low=low, high=high, atoms=torch.linspace(low, high, count, device=device))
+        self.atoms = torch.linspace(low, high, count, device=device)
+        """Their values, float32 (atoms,)."""
 
 
 def project(probabilities: Tensor, reward: Tensor, discount: Tensor, support: Support) -> Tensor:
