@@ -7,8 +7,7 @@ import sys
 from io import TextIOWrapper
 
 import pureward
-from pureward.cli.data import import_, score
-from pureward.cli.fitting import check, fit
+from pureward.cli.data import check, fit, import_, score
 from pureward.cli.parsing import parse
 from pureward.cli.runs import config, run_verbs, settings_shown
 from pureward.cli.sweeping import sweep
