@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from pureward.agents.d4pg.agent import D4PG
 from pureward.errors import InputError
-from pureward.runs.config_file import write_config
+from pureward.files import write_json
+from pureward.runs.config_file import to_json
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import load_policy, snapshots, write_snapshot
 from tiny import SMALL, tiny
@@ -21,7 +22,7 @@ from tiny import SMALL, tiny
 def run(tmp_path) -> Path:
     """A run with one policy snapshot."""
     directory = RunDirectory(tmp_path)
-    write_config(directory, tiny(tmp_path))
+    write_json(directory.config, to_json(tiny(tmp_path)))
     write_snapshot(directory.snapshots, 640, D4PG(SMALL, state_size=4, action_size=2))
     return tmp_path
 
@@ -68,7 +69,7 @@ def test_declared_sizes_that_contradict_the_tensors_are_refused(run, size):
 
 def test_settings_larger_than_the_file_are_refused_before_allocation(run):
     agent = replace(SMALL, actor_layers=(16_384,) * 500)
-    write_config(RunDirectory(run), replace(tiny(run), agent=agent))
+    write_json(run / "config.json", to_json(replace(tiny(run), agent=agent)))
     with pytest.raises(InputError, match="does not fit the run's agent settings"):
         load_policy(run)
 
@@ -78,7 +79,7 @@ def test_a_policy_acts_as_its_agent_did(tmp_path, normalise):
     config = replace(tiny(tmp_path), agent=replace(SMALL, normalise=normalise))
     agent = D4PG(config.agent, state_size=4, action_size=2)
     agent.observe(torch.randn(100, 4) * 5 + 3)
-    write_config(RunDirectory(tmp_path), config)
+    write_json(tmp_path / "config.json", to_json(config))
     write_snapshot(RunDirectory(tmp_path).snapshots, 1, agent)
     state = torch.randn(5, 4)
     assert torch.equal(load_policy(tmp_path).act(state), agent.act(state))

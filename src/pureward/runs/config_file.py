@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pureward.agents import AGENTS
 from pureward.errors import InputError
-from pureward.files import read_file, write_json
+from pureward.files import read_file
 from pureward.runs.config import RunConfig
 from pureward.runs.directory import RunDirectory
 from pureward.settings import dataclass_from_json
@@ -41,14 +41,9 @@ def from_json(values: Any) -> RunConfig:
     return dataclass_from_json(example, values, remedy=remedy)
 
 
-def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+def with_settings(config: T, settings: Mapping[str, Any], before: str = "") -> T:
     """The same with settings changed that are named as on the command line, `part.name`."""
-    return replace(config, **changed_parts(config, settings))
-
-
-def changed_parts(config: Any, settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """What to replace in a dataclass so that it has the settings named `part.name`."""
-    known = [each.name for each in fields(config)]
+    known = [each.name for each in fields(config)]  # type: ignore[arg-type]
     parts: dict[str, Any] = {}
     for name, value in settings.items():
         first, _, rest = name.partition(".")
@@ -60,9 +55,9 @@ def changed_parts(config: Any, settings: Mapping[str, Any], before: str = "") ->
             )
         if rest:
             part = parts.get(first, getattr(config, first))
-            value = replace(part, **changed_parts(part, {rest: value}, f"{before}{first}."))
+            value = with_settings(part, {rest: value}, f"{before}{first}.")
         parts[first] = value
-    return parts
+    return replace(config, **parts)  # type: ignore[type-var]
 
 
 def to_toml(config: RunConfig, origins: Mapping[str, str]) -> str:
@@ -115,11 +110,6 @@ def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
         return understood(settings)
     except InputError as error:
         raise InputError(f"{directory.config} cannot be read: {error}") from error
-
-
-def write_config(directory: RunDirectory, config: RunConfig) -> None:
-    """Write the settings of the run in a directory."""
-    write_json(directory.config, to_json(config))
 
 
 def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:

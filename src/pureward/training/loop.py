@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pureward.errors import InputError
+from pureward.files import write_json
 from pureward.progress import Progress
 from pureward.runs import checkpoint
 from pureward.runs.config import RunConfig
-from pureward.runs.config_file import check_config, write_config
+from pureward.runs.config_file import check_config, to_json
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.runs.machine import made_with
@@ -56,7 +57,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
         try:
             check_supervision(config)
             run = Run(config, directory, saved, opened)
-            write_config(directory, config)
+            write_json(directory.config, to_json(config))
             write_references(directory, config)
             with run.log:
                 state = "finished" if _loop(run, stop) else "interrupted"

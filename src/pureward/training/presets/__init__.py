@@ -8,7 +8,6 @@ setting of a method is in two rows, so their order does not matter.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pureward.agents import AGENTS
@@ -16,7 +15,7 @@ from pureward.envs.making import check_name
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS, default_method
 from pureward.runs.config import RunConfig
-from pureward.runs.config_file import changed_parts
+from pureward.runs.config_file import with_settings
 from pureward.training.presets import lift, own, reach, stack, walker
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def preset(task: "str | Maker | gymnasium.Env", name: str = "fast", **changes: A
     if algorithm != default.algorithm:  # the tables are for the default one
         default = RunConfig(algorithm=algorithm, agent=AGENTS[algorithm].config())
         settings = {key: value for key, value in settings.items() if "agent." not in key}
-    settings |= {"task": task} | changes
-    return replace(default, **changed_parts(default, settings))
+    return with_settings(default, settings | {"task": task} | changes)
 
 
 def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Presets of `stack`."""
 
+from pureward.training.presets import lift
+
 PRESETS = {
     "fast": {
         "all": {
@@ -57,18 +59,7 @@ PRESETS = {
         "gated pu": {"prior": "0.7"},
     },
     "paper": {
-        "all": {
-            "worlds": 128,
-            "env_steps": 20_000_000,
-            "warmup_steps": 10_000,
-            "updates_per_step": 16,
-            "batch": 256,
-            "reward.updates": 16,  # Algorithm 1: one update of D to one of the policy
-            "log_every": 10_000,
-            "evaluate_every": 250_000,
-            "checkpoint_every": 500_000,
-            "snapshot_every": 250_000,
-        },
+        "all": lift.PRESETS["paper"]["all"],
         "learned": {"save_replay": False},
         "pu": {"prior": "0.7"},
         "nn-purl": {"reward.slack": 0.7},  # Table 2
