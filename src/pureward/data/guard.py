@@ -4,17 +4,15 @@
 import json
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from pureward.data.replay.layout import claimable_bytes, readable
 from pureward.errors import InputError, RoomError
-
-T = TypeVar("T")
 
 FETCH = "the dataset is damaged, fetch or collect it again"
 
@@ -44,12 +42,6 @@ _THEIRS = (
     ("zipfile", "BadZipFile"),
     ("zlib", "error"),
 )
-
-
-def guarded(where: Path | str, read: Callable[[], T]) -> T:
-    """Return `read()`; if it fails, raise an InputError that begins with `where`."""
-    with guarding(where):
-        return read()
 
 
 @contextmanager

@@ -83,16 +83,17 @@ def test_ten_thousand_episodes_are_opened_without_reading_their_rows(tmp_path, m
     assert len(dataset.split("train")[100:105]) == 5
 
 
-def test_only_the_rows_that_are_asked_for_are_read(tmp_path, monkeypatch):
+@pytest.mark.parametrize("several", [False, True])
+def test_only_the_rows_that_are_asked_for_are_read(several, tmp_path, monkeypatch):
     images = np.arange(50, dtype=np.uint8)[:, None, None, None].repeat(8, 1).repeat(8, 2)
-    np.save(tmp_path / "x.npy", images.repeat(3, 3))
+    images = images.repeat(3, 3)
+    np.save(tmp_path / "x.npy", np.stack([images + 100, images]) if several else images)
     monkeypatch.setattr(lazy, "BLOCK_BYTES", 8 * 8 * 3)
-    (episode,) = pureward.read_episodes(tmp_path / "x.npy", size=None)
-    read = []
-    honest = arrays._filled
-    monkeypatch.setattr(arrays, "_filled", lambda *a: read.append(1) or honest(*a))
+    *_, episode = pureward.read_episodes(tmp_path / "x.npy", size=None)
+    blocks, honest = [], arrays.per_block
+    monkeypatch.setattr(arrays, "per_block", lambda *a: blocks.append(1) or honest(*a))
     assert episode.frames[20:23][:, 0, 0, 0].tolist() == [20, 21, 22]
-    assert len(read) == 3
+    assert len(blocks) == 3, "each of one row"
 
 
 def _frames(count=3, **options):

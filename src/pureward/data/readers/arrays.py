@@ -7,8 +7,9 @@ import zipfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -16,7 +17,7 @@ from numpy.lib import format as npy
 from pureward.data.arrays import COLUMNS, make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
-from pureward.data.guard import FETCH, check_file, check_fits, guarded, guarding
+from pureward.data.guard import FETCH, check_file, check_fits, guarding
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, per_block
 from pureward.data.readers.recognise import is_array, list_episodes
 from pureward.errors import InputError
@@ -29,31 +30,31 @@ _EXPANSION = 1100  # deflate, the filter of .npz, reaches 1,032 at most
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """An array in a file, which is read by rows."""
+    """An array in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    rows: "Callable[[int, int], Iterator[NDArray]]"
-    """Yields the rows from a start to a stop, in blocks."""
+    rows: "Callable[[tuple[int, ...], int, int], Iterator[NDArray]]"
+    """Called with the shape of a row, a start and a stop; yields these rows in blocks."""
 
     def all(self) -> "NDArray":
         """Read all of it; refuse if it does not fit into memory."""
         check_fits(math.prod(self.shape) * self.dtype.itemsize)
         if not self.shape:
             raise InputError("a column must have a row per step, got a single number; drop it")
-        blocks = list(self.rows(0, self.shape[0]))
+        blocks = list(self.rows(self.shape[1:], 0, self.shape[0]))
         return np.concatenate(blocks) if blocks else np.empty(self.shape, self.dtype)
 
 
 def read(path: Path, options: Options) -> Dataset:
     """Open a file, or all files of a folder; a file has one episode, or several of one length."""
     files = list_episodes(path, is_array)
-    counts = [guarded(file, lambda file=file: _count(file, path, options)) for file, _ in files]
-    places = [
-        (file, number if several else None, split)
-        for (file, split), (count, several) in zip(files, counts, strict=True)
-        for number in range(count)
-    ]
+    places: list[tuple[Path, int | None, str]] = []
+    for file, split in files:
+        with guarding(file):
+            shape = _images(_columns(file, path), options)[0].shape
+        numbers = range(shape[0]) if len(shape) == 5 else (None,)  # the first axis counts episodes
+        places += [(file, number, split) for number in numbers]
     splits = options.fill([split for _, _, split in places])
 
     def episode(index: int) -> Episode:
@@ -68,12 +69,6 @@ def read(path: Path, options: Options) -> Dataset:
         images=options.images or (),
         episodes=LazyEpisodes(splits, episode),
     )
-
-
-def _count(file: Path, root: Path, options: Options) -> tuple[int, bool]:
-    """Number of episodes in a file, and whether the first axis counts them."""
-    images = _images(_columns(file, root), options)
-    return (images[0].shape[0], True) if len(images[0].shape) == 5 else (1, False)
 
 
 def _episode(
@@ -115,16 +110,11 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
 def _camera(column: Column, number: int | None) -> Images:
     """The images of an episode, which may be one of several in the column."""
     shape = column.shape if number is None else column.shape[1:]
-    at_once = per_block(shape[1:], column.dtype.itemsize)
+    begin = (number or 0) * shape[0]
 
     def read(rows: Sequence[int]) -> "Iterator[NDArray]":
-        if number is not None:
-            (whole,) = column.rows(number, number + 1)
-            for start in range(0, len(rows), at_once):
-                yield whole[0, rows[start : start + at_once]]
-            return
         first = rows[0]
-        for block in column.rows(first, rows[-1] + 1):
+        for block in column.rows(shape[1:], begin + first, begin + rows[-1] + 1):
             start, stop = (bisect_left(rows, row) for row in (first, first + len(block)))
             if stop - start == len(block):
                 yield block
@@ -132,8 +122,6 @@ def _camera(column: Column, number: int | None) -> Images:
                 yield block[[row - first for row in rows[start:stop]]]
             first += len(block)
 
-    if number is not None:
-        check_fits(math.prod(shape) * column.dtype.itemsize)
     return Images(count=shape[0], shape=shape[1:], read=read)
 
 
@@ -142,7 +130,8 @@ def _columns(file: Path, root: Path) -> dict[str, Column]:
     check_file(file, root)
     if file.suffix.lower() == ".npy":
         with file.open("rb") as stream:
-            return {"frames": _column(stream, os.fstat(stream.fileno()).st_size, file.open)}
+            size = os.fstat(stream.fileno()).st_size
+            return {"frames": _column(stream, size, partial(file.open, "rb"))}
     found = {}
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
@@ -155,20 +144,17 @@ def _columns(file: Path, root: Path) -> dict[str, Column]:
                 )
             name = info.filename.removesuffix(".npy")
             with guarding(f"{file}, {name}"), archive.open(info) as stream:
-                found[name] = _column(stream, info.file_size, _opener(file, info.filename))
+                opened = partial(_open_member, file, info.filename)
+                found[name] = _column(stream, info.file_size, opened)
     return found
 
 
-def _opener(file: Path, name: str) -> Callable[[str], IO[bytes]]:
-    def opened(mode: str) -> IO[bytes]:
-        archive = zipfile.ZipFile(file)  # closed with the last reference to it
-        return archive.open(name)
-
-    return opened
+def _open_member(file: Path, name: str) -> IO[bytes]:
+    return zipfile.ZipFile(file).open(name)  # closed with the last reference to it
 
 
-def _column(stream: IO[bytes], stored: int, opened: Callable[[str], IO[bytes]]) -> Column:
-    """The array in a stream of `stored` bytes; `opened("rb")` opens it again."""
+def _column(stream: IO[bytes], stored: int, opened: Callable[[], Any]) -> Column:
+    """The array in a stream of `stored` bytes; `opened` opens it again."""
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise InputError(f"its .npy version must be 1.0 or 2.0, got {version}; save it again")
@@ -187,23 +173,16 @@ def _column(stream: IO[bytes], stored: int, opened: Callable[[str], IO[bytes]]) 
             f"an array of shape {shape} needs {start + size:,} bytes, and {stored:,} are stored; "
             f"{FETCH}"
         )
-    row = dtype.itemsize * math.prod(shape[1:])
-    at_once = per_block(shape[1:], dtype.itemsize)
 
-    def rows(first: int, stop: int) -> "Iterator[NDArray]":
-        with opened("rb") as again:
-            again.seek(start + first * row)
+    def rows(row: tuple[int, ...], first: int, stop: int) -> "Iterator[NDArray]":
+        with opened() as again:
+            again.seek(start + first * math.prod(row) * dtype.itemsize)
             while first < stop:
-                count = min(at_once, stop - first)
-                yield _filled(again, np.empty((count, *shape[1:]), dtype), first)
-                first += count
+                block = np.empty((min(per_block(row, dtype.itemsize), stop - first), *row), dtype)
+                room = block.reshape(-1).view(np.uint8)
+                first += len(block)
+                if again.readinto(room) != room.nbytes:
+                    raise InputError(f"it ends before row {first}; {FETCH}")
+                yield block
 
     return Column(shape=shape, dtype=dtype, rows=rows)
-
-
-def _filled(stream: IO[bytes], block: "NDArray", first: int) -> "NDArray":
-    """Read a block of rows that begins with row `first`."""
-    room = block.reshape(-1).view(np.uint8)
-    if stream.readinto(room) != room.nbytes:  # type: ignore[attr-defined]
-        raise InputError(f"it ends before row {first + len(block)}; {FETCH}")
-    return block
