@@ -242,10 +242,11 @@ def test_a_folder_of_another_fit_is_not_overwritten(tmp_path, no_picture):
         fit(tmp_path, updates=5, seed=1)
 
 
-def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys):
+def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeypatch):
     whole = load("unlabeled", logs())
     size = whole.episodes[0].frames.numel()
-    some = load("unlabeled", logs(), most_bytes=5 * size)
+    monkeypatch.setattr("pureward.offline.sources._MOST_BYTES", 5 * size)
+    some = load("unlabeled", logs())
     assert (len(some.episodes), some.left_out) == (5, 15)
     assert "15 more" in str(some)
 

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import Dataset, find_reader, read_episodes
-from pureward.data.draw import painter_of
+from pureward.data.dataset import find_reader
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
 from pureward.errors import InputError
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
-from pureward.offline.matching import match_states, state_of
-from pureward.offline.sources import describe
+from pureward.offline.matching import match_states
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
-    from pureward.data.draw import Painter
 
 _STILL = 0.5  # share of an episode that equal frames may fill
 _SHORTEST_STILL = 10  # frames; a short pause is no fault
@@ -73,26 +70,26 @@ def check(
         device: where frames are drawn, if the data has states only.
         seed: of the leak check and of the environment.
     """
-    ours = _Side.open(source, images, held_out, device)
-    facts, problems = _facts(ours.survey), list(_problems(ours.survey))
+    ours = survey(source, images, held_out, device)
+    facts, problems = _facts(ours), list(_problems(ours))
     if against is None:
         return Checked(facts=facts, problems=problems)
-    name, pair = str(against), (ours.survey.firsts, torch.empty(0))
+    name, pair = str(against), (ours.firsts, torch.empty(0))
     if _is_data(against):
-        theirs = _Side.open(against, images, held_out, device)
-        name, pair = theirs.survey.name, (ours.survey.firsts, theirs.survey.firsts)
-        facts += _facts(theirs.survey)
-        problems += [*_problems(theirs.survey, prior=False), *_between(ours.survey, theirs.survey)]
+        theirs = survey(against, images, held_out, device)
+        name, pair = theirs.name, (ours.firsts, theirs.firsts)
+        facts += _facts(theirs)
+        problems += [*_problems(theirs, prior=False), *_between(ours, theirs)]
         if states:
             pair = _matched(ours, theirs, seed)
             facts.append(f"{len(pair[0])} episodes of either side have a state in common")
     elif states:
         raise InputError(f"states can be matched with data, got {name}; compare first frames")
     else:
-        pair = (ours.survey.firsts, _first_frames(name, device, seed))
+        pair = (ours.firsts, _first_frames(name, device, seed))
         facts.append(f"{name}: {len(pair[1])} first frames of an environment")
     if min(map(len, pair)) < FEWEST_FRAMES:
-        counts = f"{len(pair[0])} of {ours.survey.name} and {len(pair[1])} of {name}"
+        counts = f"{len(pair[0])} of {ours.name} and {len(pair[1])} of {name}"
         problems.append(
             f"the leak check needs frames of at least {FEWEST_FRAMES} episodes on either side, got "
             f"{counts}; record more"
@@ -104,42 +101,11 @@ def check(
     if picture is not None:
         from pureward.offline.picture import draw_leak
 
-        draw_leak(leak, (ours.survey.name, name), picture)
+        draw_leak(leak, (ours.name, name), picture)
     return Checked(facts=facts, problems=problems, leak=leak, picture=picture)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Side:
-    """A dataset, what was found in it, and what draws its frames if it has states only."""
-
-    dataset: Dataset
-    survey: Survey
-    painter: "Painter | None"
-
-    @classmethod
-    def open(cls, source: "Source", images: Sequence[str], held_out: float, device: str) -> "_Side":
-        dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
-        painter = painter_of(dataset, device) if dataset[0].frames is None else None
-        found = survey(describe(source), dataset, painter)
-        return cls(dataset=dataset, survey=found, painter=painter)
-
-    def states(self) -> list[Tensor]:
-        """States of every episode."""
-        found = [state for episode in self.dataset if (state := state_of(episode)) is not None]
-        if len(found) < len(self.dataset):
-            raise InputError(f"{self.survey.name} stores no states; compare first frames")
-        return found
-
-    def frame(self, episode: int, instant: int) -> Tensor:
-        """One frame, (1, channels, height, width)."""
-        found = self.dataset[episode]
-        if found.frames is None and self.painter is not None:
-            return self.painter.frames(found, [instant])
-        assert found.frames is not None
-        return found.frames[instant : instant + 1]
-
-
-def _matched(ours: _Side, theirs: _Side, seed: int) -> tuple[Tensor, Tensor]:
+def _matched(ours: Survey, theirs: Survey, seed: int) -> tuple[Tensor, Tensor]:
     """Frames of nearly equal states, one of an episode of either side."""
     pairs = match_states(ours.states(), theirs.states(), seed=seed)
     if not pairs:
@@ -182,7 +148,7 @@ def _facts(found: Survey) -> list[str]:
     if rated:
         low, high = (pick(e.rewards[i] for e in rated) for i, pick in ((0, min), (1, max)))
         lines.append(f"{found.name}: rewards of {len(rated):,} episodes, {low:g} to {high:g}")
-    if found.drawn:
+    if found.painter is not None:
         lines.append(f"{found.name}: frames are drawn from states; only the first were looked at")
     return lines
 
@@ -243,8 +209,8 @@ def _reward_problems(found: Survey) -> Iterator[str]:
 
 def _between(ours: Survey, theirs: Survey) -> Iterator[str]:
     """Yield what is wrong between two datasets, apart from the leak check."""
-    if ours.lossy != theirs.lossy:
-        lossy = ours if ours.lossy else theirs
+    if ours.dataset.lossy != theirs.dataset.lossy:
+        lossy = ours if ours.dataset.lossy else theirs
         yield (
             f"{lossy.name} was compressed with loss and the other side was not, which a "
             "discriminator can learn; store both the same way"

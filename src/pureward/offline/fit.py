@@ -17,7 +17,7 @@ from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError, check_seed, lacks_memory
-from pureward.files import read_file, write_json
+from pureward.files import write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.sources import Loaded, check_alike, describe, load
 from pureward.offline.verdict import fit_verdict
@@ -32,6 +32,7 @@ from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.regression import FitReport, Pass
 from pureward.rewards.saved import load_reward
 from pureward.runs import checkpoint
+from pureward.runs.config_file import read_settings
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import MetricsLog, read_metrics
 from pureward.runs.machine import made_with
@@ -218,11 +219,7 @@ def _check_settings(directory: RunDirectory, settings: dict[str, Any]) -> None:
     """Refuse a folder that holds a fit with other settings, or a run."""
     if not directory.config.exists():
         return
-    directory.check_links()
-    try:
-        before = json.loads(read_file(directory.config))
-    except (ValueError, RecursionError):
-        before = None
+    before = read_settings(directory, lambda found: found)
     if before != settings:
         known = before if isinstance(before, dict) else {}
         changed = [name for name in settings if known.get(name) != settings[name]]

@@ -29,7 +29,8 @@ _RIDGE = 0.1
 _SHIFT, _LEAST_SHIFT = 0.01, 1.25  # of most pixels: share of the mean, and grey levels
 _CLEAR, _UNLIKE, _SMALL = 10.0, 4.0, 0.05  # standard errors, and share of the pixels
 _EDGE = 2  # pixels of the border, which the other cues leave out
-_LEAST_SPREAD = 0.25  # grey levels; below it a difference is rounding
+#: Grey levels; below it a difference is rounding.
+LEAST_SPREAD = 0.25
 _FULL_SCALE = 50.0  # of a share, in grey levels
 _BLOCK = 8  # side of the blocks of JPEG and most video codecs
 
@@ -154,7 +155,7 @@ def _likely_cue(first: Tensor, second: Tensor) -> str:
     shift = change.flatten(1).median(1).values.abs()
     if ((shift > _SHIFT * second.mean((0, 2, 3))) & (shift > _LEAST_SHIFT)).any():
         return "colour"
-    error = first.var(0) / len(first) + second.var(0) / len(second) + _LEAST_SPREAD**2
+    error = first.var(0) / len(first) + second.var(0) / len(second) + LEAST_SPREAD**2
     size = (change.abs() / error.sqrt()).amax(0)
     local = size.max() > _CLEAR and (size > _UNLIKE).float().mean() < _SMALL
     return "picture" if local else ""
@@ -163,7 +164,7 @@ def _likely_cue(first: Tensor, second: Tensor) -> str:
 def _held_out_scores(features: Tensor, labels: Tensor, folds: Tensor) -> Tensor:
     """Ridge regression of every column of labels, scored on the fold left out, (n, columns)."""
     centred = features.double() - features.double().mean(0)
-    scaled = centred / centred.square().mean(0).sqrt().clamp(min=_LEAST_SPREAD)
+    scaled = centred / centred.square().mean(0).sqrt().clamp(min=LEAST_SPREAD)
     kernel = scaled @ scaled.T / scaled.shape[1]
     kernel /= kernel.diagonal().mean().clamp(min=1e-12)
     scores = torch.zeros_like(labels)
@@ -198,7 +199,7 @@ def _inner(frames: Tensor) -> Tensor:
 def _balanced(frames: Tensor) -> Tensor:
     """Frames with the same mean and spread of every channel, so that colour is a cue of its own."""
     inner = _inner(frames)
-    spread = inner.std((2, 3), keepdim=True).clamp(min=_LEAST_SPREAD)
+    spread = inner.std((2, 3), keepdim=True).clamp(min=LEAST_SPREAD)
     return (frames - inner.mean((2, 3), keepdim=True)) / spread * spread.mean(0, keepdim=True)
 
 

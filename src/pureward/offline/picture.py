@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of a fit and of a leak check."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +10,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from pureward.diagnostics.probe import SOURCES
+from pureward.diagnostics.verdict import Rows
 from pureward.offline.fitter import Fitter
-from pureward.offline.leak import LeakReport
+from pureward.offline.leak import LEAST_SPREAD, LeakReport
 from pureward.picture import cameras, save_figure
 
-Rows = Sequence[Mapping[str, Any]]
 #: Source of frames → its label and colour, as in the plots of runs.
 _KINDS = {
     "train": (SOURCES["train"], "C0"),
@@ -27,7 +25,6 @@ _KINDS = {
 _BINS = 30
 _LONGEST_NAME = 28  # characters of a title
 _MOST_SIGMA = 3.0  # end of the colour scale
-_LEAST_SPREAD = 0.25  # grey levels; below it a difference is rounding
 
 
 def draw_fit(rows: Rows, fitter: Fitter, path: Path) -> None:
@@ -137,6 +134,6 @@ def _rough(frames: Tensor) -> Tensor:
 
 def _effect(first: Tensor, second: Tensor) -> np.ndarray:
     """Difference of the means of each pixel in standard deviations, cameras side by side."""
-    spread = ((first.var(0) + second.var(0)) / 2 + _LEAST_SPREAD**2).sqrt()
+    spread = ((first.var(0) + second.var(0)) / 2 + LEAST_SPREAD**2).sqrt()
     effect = ((first.mean(0) - second.mean(0)).abs() / spread).unflatten(0, (-1, 3)).amax(1)
     return torch.cat(list(effect), dim=1).numpy()

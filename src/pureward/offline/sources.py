@@ -18,7 +18,7 @@ from pureward.progress import Progress
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
 
-_MOST_BYTES = 4 << 30  # of the frames of one source; on a laptop less
+_MOST_BYTES = 4 << 30  # of the frames of one source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Loaded:
     left_out: int
     """Episodes that did not fit into the bound."""
     lossy: bool
-    frame_shape: tuple[int, int, int]
+    frame_shape: tuple[int, ...]
     images: tuple[str, ...]
     """Names of the images that are stacked as channels; () if they have none."""
 
@@ -59,9 +59,10 @@ def load(
     images: Sequence[str] = (),
     held_out: float = 0.2,
     device: torch.device | str = "cpu",
-    most_bytes: int | None = None,
 ) -> Loaded:
     """Read episodes in a random order until a bound of memory is reached; keep their order.
+
+    The bound is 4 GB of frames, or a third of the free memory if that is less.
 
     Args:
         name: what they are for.
@@ -69,10 +70,10 @@ def load(
         images: names of the images to stack, if the source has several.
         held_out: share of the episodes to hold out, if the source has no splits.
         device: where frames are drawn, if the source has states only.
-        most_bytes: of the frames; None for 4 GB, or a third of the free memory if that is less.
     """
     dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
-    room = bound() if most_bytes is None else most_bytes
+    free = claimable_bytes(torch.device("cpu"))
+    room = _MOST_BYTES if free is None else min(_MOST_BYTES, free // 3)
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0)).tolist()
     kept: dict[int, Episode] = {}
     bar = Progress(order, desc=f"reading {name}", unit="episode", leave=False)
@@ -85,21 +86,14 @@ def load(
     episodes = [kept[index] for index in sorted(kept)]
     first = episodes[0].frames
     assert first is not None
-    channels, height, width = first.shape[1:]
     return Loaded(
         name=name,
         episodes=episodes,
         left_out=len(dataset) - len(episodes),
         lossy=dataset.lossy,
-        frame_shape=(channels, height, width),
+        frame_shape=tuple(first.shape[1:]),
         images=dataset.images,
     )
-
-
-def bound() -> int:
-    """Return how many bytes the frames of one source may take."""
-    free = claimable_bytes(torch.device("cpu"))
-    return _MOST_BYTES if free is None else min(_MOST_BYTES, free // 3)
 
 
 def check_alike(loaded: Sequence[Loaded]) -> None:

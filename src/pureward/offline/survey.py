@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass over the episodes of a dataset: lengths, rewards, frames that repeat or show nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import Dataset
+from pureward.data.dataset import Dataset, read_episodes
+from pureward.data.draw import Painter, painter_of
+from pureward.data.episodes import Episode
 from pureward.data.lazy import LazyFrames
+from pureward.errors import InputError
+from pureward.offline.matching import state_of
+from pureward.offline.sources import describe
 from pureward.progress import Progress
 
 if TYPE_CHECKING:
-    from pureward.data.draw import Painter
+    from pureward.data.dataset import Source
 
 _CLIP = 256  # frames in memory at once
 _EMPTY = 2.0  # standard deviation of grey levels below which a frame shows nothing
@@ -42,39 +47,49 @@ class Surveyed:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """All episodes of a dataset."""
+    """A dataset, and what is known of its episodes."""
 
     name: str
-    lossy: bool
+    dataset: Dataset
     episodes: list[Surveyed]
     firsts: Tensor
     """First frame of every episode, uint8 (episodes, channels, height, width)."""
-    drawn: bool
-    """Whether frames are drawn from states; then only the first ones are looked at."""
+    painter: Painter | None
+    """Draws frames from states if the dataset has no others; only first ones are looked at."""
 
     def split(self, name: str) -> list[Surveyed]:
         """Return the episodes of a split."""
         return [episode for episode in self.episodes if episode.split == name]
 
+    def states(self) -> list[Tensor]:
+        """Return the states of every episode, (T + 1, size)."""
+        found = [state for episode in self.dataset if (state := state_of(episode)) is not None]
+        if len(found) < len(self.dataset):
+            raise InputError(f"{self.name} stores no states; compare first frames")
+        return found
 
-def survey(name: str, dataset: Dataset, painter: "Painter | None" = None) -> Survey:
+    def frame(self, episode: int, instant: int) -> Tensor:
+        """Return one frame, (1, channels, height, width)."""
+        return _frame(self.dataset[episode], instant, self.painter)
+
+
+def survey(source: "Source", images: Sequence[str], held_out: float, device: str) -> Survey:
     """Look at every episode once; memory holds one clip of frames at a time.
 
     Args:
-        name: of the dataset, for messages.
-        dataset: its episodes.
-        painter: draws first frames if the dataset has states only.
+        source: anything that `read_episodes` takes.
+        images: names of the images to stack as channels, if the data has several.
+        held_out: share of the episodes to hold out, if the data has no splits.
+        device: where frames are drawn, if the data has states only.
     """
-    found, firsts, drawn = [], [], False
+    name = describe(source)
+    dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
+    painter = painter_of(dataset, device) if dataset[0].frames is None else None
+    found, firsts = [], []
     for episode in Progress(dataset, desc=f"checking {name}", unit="episode", leave=False):
-        if episode.frames is None:
-            assert painter is not None, "a dataset without frames is drawn"
-            drawn, first = True, painter.frames(episode, [0])
-            digests, still, empty = (), 0, int(_is_empty(first).sum())
-        else:
-            first = episode.frames[:1]
-            digests, still, empty = _frames(episode.frames)
+        first = _frame(episode, 0, painter)
         firsts.append(first)
+        digests, still, empty = _frames(first if episode.frames is None else episode.frames)
         low, high = (float(end) for end in episode.rewards.aminmax())
         found.append(
             Surveyed(
@@ -83,33 +98,32 @@ def survey(name: str, dataset: Dataset, painter: "Painter | None" = None) -> Sur
                 rated=episode.rated,
                 rewards=(low, high),
                 shape=tuple(first.shape[1:]),
-                digests=digests,
+                digests=() if episode.frames is None else digests,
                 still=still,
                 empty=empty,
             )
         )
     alike = [first for first in firsts if first.shape == firsts[0].shape]
-    return Survey(
-        name=name,
-        lossy=dataset.lossy,
-        episodes=found,
-        firsts=torch.cat(alike),
-        drawn=drawn,
-    )
+    firsts = torch.cat(alike)
+    return Survey(name=name, dataset=dataset, episodes=found, firsts=firsts, painter=painter)
+
+
+def _frame(episode: Episode, instant: int, painter: Painter | None) -> Tensor:
+    if episode.frames is not None:
+        return episode.frames[instant : instant + 1]
+    assert painter is not None, "a dataset without frames is drawn"
+    return painter.frames(episode, [instant])
 
 
 def _frames(frames: Tensor | LazyFrames) -> tuple[tuple[bytes, ...], int, int]:
     """Digests of all frames, the longest run of equal ones, and the number of empty ones."""
     digests: list[bytes] = []
     empty = 0
-    for clip in _clips(frames):
+    lazy = isinstance(frames, LazyFrames)
+    for clip in frames.clips(_CLIP) if lazy else frames.split(_CLIP):
         digests += [blake2b(frame.numpy().tobytes(), digest_size=8).digest() for frame in clip]
         empty += int(_is_empty(clip).sum())
     return tuple(digests), _longest_run(digests), empty
-
-
-def _clips(frames: Tensor | LazyFrames) -> Iterator[Tensor]:
-    yield from frames.clips(_CLIP) if isinstance(frames, LazyFrames) else frames.split(_CLIP)
 
 
 def _is_empty(frames: Tensor) -> Tensor:
