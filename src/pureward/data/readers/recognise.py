@@ -3,7 +3,8 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from pureward.data.episodes import SPLITS
@@ -20,9 +21,6 @@ DEMUXERS = {
     ".gif": "gif",
     ".ts": "mpegts",
 }
-IMAGES = (".png", ".jpg", ".jpeg")
-ARRAYS = (".npy", ".npz")
-HDF5 = (".hdf5", ".h5")
 
 
 def minari_folder(path: Path) -> Path | None:
@@ -51,25 +49,19 @@ def is_sketches(path: Path) -> bool:
     return sketched_dataset(path) is not None and path.is_dir()
 
 
-def is_hdf5(path: Path) -> bool:
-    """Whether it is an HDF5 file."""
-    return path.suffix.lower() in HDF5 and path.is_file()
+def _is_file(suffixes: Collection[str], path: Path) -> bool:
+    return path.suffix.lower() in suffixes and path.is_file()
 
 
-def is_video(path: Path) -> bool:
-    """Whether it is a video."""
-    return path.suffix.lower() in DEMUXERS and path.is_file()
-
-
-def is_array(path: Path) -> bool:
-    """Whether it is an .npy or .npz file."""
-    return path.suffix.lower() in ARRAYS and path.is_file()
+is_hdf5 = partial(_is_file, (".hdf5", ".h5"))
+is_video = partial(_is_file, DEMUXERS)
+is_array = partial(_is_file, (".npy", ".npz"))
 
 
 def is_image(path: Path) -> bool:
     """Whether it is an image."""
     hidden = path.name.startswith(".")  # such as what macOS leaves beside copied files
-    return path.suffix.lower() in IMAGES and not hidden and path.is_file()
+    return not hidden and _is_file((".png", ".jpg", ".jpeg"), path)
 
 
 def is_image_folder(path: Path) -> bool:
@@ -81,11 +73,9 @@ def holds(is_episode: Callable[[Path], bool]) -> Callable[[Path], bool]:
     """Return whether a path is an episode, or a folder of episodes or of splits of them."""
 
     def found(path: Path) -> bool:
-        if is_episode(path):
-            return True
-        if not path.is_dir():
-            return False
-        return any(is_episode(inner) for folder in _folders(path) for inner in _listed(folder))
+        folders = _folders(path) if path.is_dir() else []
+        inside = (inner for folder in folders for inner in _listed(folder))
+        return is_episode(path) or any(map(is_episode, inside))
 
     return found
 

@@ -2,6 +2,7 @@
 """The size of a replay ring: rows, bytes, and what fits the free memory."""
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,14 +73,10 @@ class Layout:
 
     def largest(self, free_bytes: int) -> int:
         """Return the steps of the largest such ring in that many bytes; 0 if none fits."""
-        low, high = 0, self.rows
-        while low < high:
-            middle = (low + high + 1) // 2
-            if replace(self, rows=middle).bytes <= free_bytes:
-                low = middle
-            else:
-                high = middle - 1
-        return low * self.worlds
+        rows = range(1, self.rows + 1)
+        return self.worlds * bisect_right(
+            rows, free_bytes, key=lambda count: replace(self, rows=count).bytes
+        )
 
     def check_fits(self, free_bytes: int, where: str) -> None:
         """Refuse a ring larger than the free memory, and name a capacity that fits."""
@@ -115,12 +112,8 @@ def readable(count: int) -> str:
 
 def _machine_free(path: Path = Path("/proc/meminfo")) -> int | None:
     """Bytes available without swapping."""
-    if not path.exists():
-        return None
-    for line in path.read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    kilobytes = _number(path, "MemAvailable:")
+    return None if kilobytes is None else 1024 * kilobytes
 
 
 def _group_free(folder: Path = _CGROUP) -> int | None:
@@ -131,11 +124,12 @@ def _group_free(folder: Path = _CGROUP) -> int | None:
     ceiling = limit.read_text().strip()
     if ceiling == "max":
         return None
-    taken = int(used.read_text()) - _group_cache(folder / "memory.stat")
-    return max(0, int(ceiling) - taken)
+    # Usage includes page cache that can be reclaimed.
+    cache = _number(folder / "memory.stat", "inactive_file ") or 0
+    return max(0, int(ceiling) - int(used.read_text()) + cache)
 
 
-def _group_cache(path: Path) -> int:
-    """Bytes of reclaimable page cache, which the container's usage includes."""
-    rows = path.read_text().splitlines() if path.exists() else []
-    return sum(int(row.split()[1]) for row in rows if row.startswith("inactive_file "))
+def _number(path: Path, name: str) -> int | None:
+    """The number in the line of a file that begins with a name, or None."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), None)
