@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the library needs of Gymnasium itself; imports neither torch nor a simulator."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 #: The keys of `pureward.TASKS`, which cannot be imported here; a test compares both.
 TASK_NAMES = ("walker", "reach", "lift", "stack")
@@ -51,7 +49,7 @@ def autoreset_mode(envs: VectorEnv, renders: bool) -> AutoresetMode:
     return mode
 
 
-def arrivals(obs: Any, info: dict[str, Any], ended: "np.ndarray") -> Any:
+def arrivals(obs: Any, info: dict[str, Any], ended: np.ndarray) -> Any:
     """Return the observations of arrival states of a step in the mode SAME_STEP.
 
     Args:
@@ -65,16 +63,12 @@ def arrivals(obs: Any, info: dict[str, Any], ended: "np.ndarray") -> Any:
 
 def _with_rows(batch: Any, rows: dict[int, Any]) -> Any:
     """A copy of batched observations with other observations in some rows."""
-    if isinstance(batch, dict):
-        return {
+    if isinstance(batch, dict | tuple):
+        parts = {
             key: _with_rows(part, {row: value[key] for row, value in rows.items()})
-            for key, part in batch.items()
+            for key, part in (batch.items() if isinstance(batch, dict) else enumerate(batch))
         }
-    if isinstance(batch, tuple):
-        return tuple(
-            _with_rows(part, {row: value[place] for row, value in rows.items()})
-            for place, part in enumerate(batch)
-        )
+        return parts if isinstance(batch, dict) else tuple(parts.values())
     copy = batch.copy()
     for row, value in rows.items():
         copy[row] = value

@@ -64,8 +64,7 @@ def mosaic(images: np.ndarray, *, scale: int = 2) -> np.ndarray:
     count, height, width = images.shape[:3]
     columns = int(np.ceil(np.sqrt(count)))
     rows = -(-count // columns)
-    padded = np.zeros((rows * columns, height, width, 3), dtype=np.uint8)
-    padded[:count] = images
+    padded = np.pad(images, [(0, rows * columns - count), (0, 0), (0, 0), (0, 0)])
     grid = padded.reshape(rows, columns, height, width, 3).swapaxes(1, 2)
     return _enlarged(grid.reshape(1, rows * height, columns * width, 3), scale)[0]
 

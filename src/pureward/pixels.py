@@ -2,7 +2,6 @@
 """Images of any usual layout as the frames that rewards see."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,9 +11,6 @@ from torch import Tensor
 from pureward.errors import InputError
 from pureward.types import AsyncFlag
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 #: Height and width of frames, unless the data has its own.
 SIDE = 64
 #: More than 16 images in a stack are a mistake in the shape.
@@ -23,7 +19,7 @@ _ROUNDING = 0.01  # of floating-point images, which are clipped to [0, 1]
 
 
 def to_frames(
-    images: "NDArray | Tensor",
+    images: np.ndarray | Tensor,
     device: torch.device | str = "cpu",
     size: tuple[int, int] | None = (SIDE, SIDE),
 ) -> Tensor:

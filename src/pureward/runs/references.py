@@ -38,14 +38,14 @@ def find_references(data: dict[str, str]) -> dict[str, Any]:
         folder = data.get(setting)
         if not folder:
             continue
-        cards = sketched_dataset(Path(folder)) or Path(folder)
-        if splits := _splits(cards):
-            known = {
-                "expert": _number(splits, "train", best),
-                "failure": _number(splits, "failure", "return_mean"),
-                "demonstrated": _number(splits, "train", "success_share"),
-            }
-            numbers = {name: value for name, value in known.items() if value is not None}
+        dataset = sketched_dataset(Path(folder)) or Path(folder)
+        known = {
+            "expert": card_number(dataset, "train", best),
+            "failure": card_number(dataset, "failure", "return_mean"),
+            "demonstrated": card_number(dataset, "train", "success_share"),
+        }
+        numbers = {name: value for name, value in known.items() if value is not None}
+        if numbers:
             return {"expert_label": label, **numbers}
     return {}
 
@@ -60,21 +60,12 @@ def read_references(directory: RunDirectory) -> dict[str, Any]:
 
 def card_number(folder: Path, split: str, name: str) -> float | None:
     """Return a number of a split from the card of a dataset; None if the card has none."""
-    return _number(_splits(folder), split, name)
+    splits = read_object(folder / "card.json").get("splits")
+    values = splits.get(split) if isinstance(splits, dict) else None
+    value = values.get(name) if isinstance(values, dict) else None
+    return value if is_number(value) else None
 
 
 def is_number(value: Any) -> bool:
     """Whether it is a finite number that fits a float; JSON has integers of any size."""
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max
-
-
-def _number(splits: dict[str, Any], split: str, name: str) -> float | None:
-    values = splits.get(split)
-    value = values.get(name) if isinstance(values, dict) else None
-    return value if is_number(value) else None
-
-
-def _splits(folder: Path) -> dict[str, Any]:
-    """The splits in the card of a dataset; empty without a card, as for foreign datasets."""
-    splits = read_object(folder / "card.json").get("splits")
-    return splits if isinstance(splits, dict) else {}

@@ -113,9 +113,6 @@ class Truth:
 
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned."""
-        for name in _KEPT:
-            getattr(self, f"_{name}").copy_(saved[name])
-        if "success/steps" in saved:  # not in checkpoints without a replay
-            self._ever.copy_(saved["success/ever"])
-            self._steps = int(saved["success/steps"])
-            self._succeeded.copy_(saved["success/kept"])
+        self._steps = int(saved.get("success/steps", 0))  # not in checkpoints without a replay
+        for name, tensor in self.tensors(with_replay="success/steps" in saved).items():
+            tensor.copy_(saved[name])
