@@ -139,11 +139,14 @@ def test_the_reward_model_fits_the_annotated_rewards():
     fit = replace(SMALL_REWARD.model, learning_rate=1e-2, epochs=60, held_out=0.0)
     reward = built("prl", *[3.0] * 8, model=fit, view=View.off())
     passes: list = []
-    report = reward.fit(passes.append)
+    assert reward.learner is not None
+    report = reward.learner.fit(passes.append)
     assert report is not None
     assert len(passes) == 60
     assert report.train_error < 0.5 < passes[0].fitting_error
-    assert built("nn-pugail").fit(passes.append) is None
+    imitated = built("nn-pugail").learner
+    assert imitated is not None
+    assert imitated.fit(passes.append) is None
 
 
 def test_imitation_has_an_absorbing_state_where_episodes_terminate():

@@ -3,7 +3,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -19,7 +18,6 @@ from pureward.purl import Adversary
 from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
 from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS
-from pureward.rewards.regression import FitReport, Pass
 from pureward.runs.config import RunConfig
 from pureward.training.supervision import load_failures, load_supervision
 from pureward.types import Step
@@ -85,27 +83,6 @@ class RunReward:
             self.labels = FreshLabels(self.learned, replay)
         else:
             self.labels = CachedLabels(self.learned, replay, refreshed=settings.refreshed)
-
-    def fit(self, progress: Callable[[Pass], None]) -> FitReport | None:
-        """Fit the reward model, if there is one; `progress` is called after each pass."""
-        return self.learner.fit(progress) if self.learner else None
-
-    def update_prior(self) -> dict[str, float]:
-        """Set η for the next updates; return metrics."""
-        return self.learner.update_prior() if self.learner else {}
-
-    def probe(self, solved: Tensor | None = None) -> dict[str, float]:
-        """Return outputs of the networks on known kinds of frames and on the replay.
-
-        Args:
-            solved: frames at which the agent succeeded, uint8 (frames, channels, height, width).
-        """
-        return self.learner.probe(solved) if self.learner else {}
-
-    def save(self, folder: Path) -> None:
-        """Write a learned reward for `load_reward`."""
-        if self.learner:
-            self.learner.save(folder)
 
     def arrive(self, step: Step) -> None:
         """Count the episodes that a new step ends."""

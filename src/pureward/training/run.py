@@ -63,6 +63,7 @@ class Run:
         )
         self.env = opened.enter_context(env)
         self.learner = Learner(config, self.env)
+        self.reward = self.learner.reward.learner  # None for the task's own reward
         env = config.make_env(config.evaluate_episodes, cameras=cameras)
         self.eval_env = opened.enter_context(env)
         self.obs = self.env.reset()
@@ -146,10 +147,9 @@ class Run:
 
     def fit_reward_model(self, stop: StopSignal) -> None:
         """Fit the reward model if the method has one; return early if a stop is requested."""
-        method = METHODS[self.config.method]
-        if not method.has_reward_model:
+        if self.reward is None or self.reward.model is None:
             return
-        total = self.config.reward.model.epochs * method.members
+        total = self.config.reward.model.epochs * len(self.reward.model.networks)
         with Progress(total=total, desc="reward model", unit="pass", leave=False) as bar:
 
             def after_pass(done: Pass) -> None:
@@ -162,26 +162,25 @@ class Run:
                     raise _StoppedError
 
             try:
-                report = self.learner.reward.fit(after_pass)
+                report = self.reward.fit(after_pass)
             except _StoppedError:
                 return
         torch.cuda.empty_cache()  # other processes may need the memory; no effect on a CPU
-        if report is not None:
-            error = report.held_out_error
-            held_out = "" if error is None else f", {error:.4f} on held-out episodes"
-            print(f"reward model: mean squared error {report.train_error:.4f}{held_out}")
+        assert report is not None
+        error = report.held_out_error
+        held_out = "" if error is None else f", {error:.4f} on held-out episodes"
+        print(f"reward model: mean squared error {report.train_error:.4f}{held_out}")
 
     def probe(self) -> None:
         """Write P(success) and predictions on known kinds of frames."""
-        solved = self.truth.solved_frames(self.learner.replay, self.config.probe_frames)
-        values = self.learner.reward.probe(solved)
-        if values:
-            self._write("probe", values | {"seconds": self.clock.read()})
+        if self.reward is not None:
+            solved = self.truth.solved_frames(self.learner.replay, self.config.probe_frames)
+            self._write("probe", self.reward.probe(solved) | {"seconds": self.clock.read()})
 
     def write_metrics(self) -> None:
         """Update η and write the means of the metrics since the last call."""
         values = self.learner.read_metrics()
-        values |= self.learner.reward.update_prior()
+        values |= self.reward.update_prior() if self.reward else {}
         values |= self.truth.read() | (self.actors.read() if self.actors else {})
         values |= {"updates": self.learner.updates, "seconds": self.clock.read()}
         self._write("train", values)
@@ -189,7 +188,7 @@ class Run:
     def evaluate(self, bar: Progress) -> None:
         """Evaluate the greedy policy, write the result, and film it if the run has videos."""
         greedy, seconds = self.learner.agent.act, self.clock.read()
-        learned = self.learner.reward.learned
+        learned = self.reward.learned if self.reward else None
         result = evaluate(
             self.eval_env,
             greedy,
@@ -229,7 +228,8 @@ class Run:
         }
         folder = self.directory.checkpoints
         checkpoint.write(folder, self.env_steps, self._tensors(), facts)
-        self.learner.reward.save(self.directory.reward)
+        if self.reward:
+            self.reward.save(self.directory.reward)
         checkpoint.prune(folder, self.config.keep_checkpoints)
 
     def _write(self, kind: str, values: dict[str, float]) -> None:
