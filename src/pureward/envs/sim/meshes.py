@@ -20,7 +20,7 @@ _USABLE, _USABLE_IN_COPY = 0.8, 0.5
 
 
 class CannotDrawError(Exception):
-    """The rasterizer cannot draw a scene; the message says why."""
+    """The rasterizer cannot draw something in a scene; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def _read(model: mujoco.MjModel, mesh: int) -> tuple[np.ndarray, np.ndarray]:
     """Corners and normals of a mesh's triangles, each (n, 3, 3)."""
     vertices, faces = mesh_arrays(model, mesh)
     if not len(faces):
-        raise CannotDrawError(f"mesh {model.mesh(mesh).name!r} has no faces")
+        raise CannotDrawError(f"mesh {model.mesh(mesh).name!r} without faces")
     first = model.mesh_faceadr[mesh]
     indices = model.mesh_facenormal[first : first + len(faces)]
     own = model.mesh_normal[model.mesh_normaladr[mesh] + indices]

@@ -66,10 +66,7 @@ def read_scene(model: mujoco.MjModel, size: int) -> Scene:
     geoms = primitives + meshes
     triangles = drawn_triangles(model, meshes)
     if len(triangles.owners) > _MAX_TRIANGLES:
-        raise CannotDrawError(
-            f"the rasterizer draws up to {_MAX_TRIANGLES:,} triangles, and the model has "
-            f"{len(triangles.owners):,}"
-        )
+        raise CannotDrawError(f"more than {_MAX_TRIANGLES:,} triangles")
     sky = next(iter(np.flatnonzero(model.tex_type == _SKY).tolist()), None)
     textures = sorted({texture for geom in geoms if (texture := _texture(model, geom)) is not None})
     texels, first = _texels(model, ([] if sky is None else [sky]) + textures)
@@ -119,10 +116,7 @@ def rectangle(model: mujoco.MjModel, camera: int, size: int) -> np.ndarray:
     down, (4,).
     """
     if model.cam_projection[camera] != mujoco.mjtProjection.mjPROJ_PERSPECTIVE.value:
-        raise CannotDrawError(
-            f"the rasterizer draws perspective cameras, and camera {model.camera(camera).name!r} "
-            "is orthographic"
-        )
+        raise CannotDrawError(f"orthographic camera {model.camera(camera).name!r}")
     width, height = model.cam_sensorsize[camera]
     if height:
         focal_x, focal_y, centre_x, centre_y = model.cam_intrinsic[camera]
@@ -137,45 +131,28 @@ def rectangle(model: mujoco.MjModel, camera: int, size: int) -> np.ndarray:
 
 def _check(model: mujoco.MjModel, geoms: list[int]) -> None:
     if not geoms:
-        raise CannotDrawError("the scene has no visible geom in the groups 0 to 2")
+        raise CannotDrawError("a scene without visible geoms in the groups 0 to 2")
     if model.nflex:
-        raise CannotDrawError("the rasterizer draws no flexes")
+        raise CannotDrawError("flexes")
     for geom in geoms:
         kind, name = int(model.geom_type[geom]), model.geom(geom).name or geom
         if kind not in _DRAWN_KINDS:
-            raise CannotDrawError(
-                f"the rasterizer draws primitives and meshes, and geom {name!r} is of type "
-                f"{_KIND(kind).name.removeprefix('mjGEOM_').lower()}"
-            )
+            raise CannotDrawError(f"geom {name!r} of type {_KIND(kind).name}")
         texture = _texture(model, geom)
         if texture is not None and (kind != _PLANE or model.tex_type[texture] != _FLAT):
-            raise CannotDrawError(
-                f"the rasterizer draws flat textures on planes only, and geom {name!r} has another "
-                "one"
-            )
-    active = int(model.light_active.sum())
-    if active > _MAX_LIGHTS:
-        raise CannotDrawError(
-            f"the rasterizer draws up to {_MAX_LIGHTS} lights, and the model has {active}"
-        )
-    for light in np.flatnonzero(model.light_active):
-        if model.light_type[light] not in (_SPOT, _DIRECTIONAL, _POINT):
-            raise CannotDrawError(
-                "the rasterizer draws spot, directional and point lights, and light "
-                f"{model.light(light).name or light!r} is an image"
-            )
+            raise CannotDrawError(f"geom {name!r} with a texture that is not flat on a plane")
+    lights = model.light_type[model.light_active.astype(bool)]
+    if len(lights) > _MAX_LIGHTS:
+        raise CannotDrawError(f"{len(lights)} lights, more than {_MAX_LIGHTS}")
+    if not np.isin(lights, (_SPOT, _DIRECTIONAL, _POINT)).all():
+        raise CannotDrawError("a light that is an image")
 
 
 def _check_size(size: int, other_bytes: int) -> None:
     if size < _TILE or size % _TILE:
-        raise CannotDrawError(
-            f"the rasterizer draws images whose side is a multiple of {_TILE}, got {size}"
-        )
+        raise CannotDrawError(f"images of {size} pixels, not a multiple of {_TILE}")
     if 4 * size**2 + other_bytes > _SHARED_BYTES:
-        raise CannotDrawError(
-            f"the rasterizer keeps an image in {_SHARED_BYTES // 1024} KiB of shared memory, and "
-            f"{size}×{size} pixels of this scene do not fit"
-        )
+        raise CannotDrawError(f"{size}×{size} pixels of a scene that shared memory does not hold")
 
 
 def _is_visible(model: mujoco.MjModel, geom: int) -> bool:
@@ -200,10 +177,7 @@ def _texels(model: mujoco.MjModel, textures: list[int]) -> tuple[np.ndarray, dic
     for texture in textures:
         channels, begin = int(model.tex_nchannel[texture]), int(model.tex_adr[texture])
         if channels < 3 or begin < 0:
-            raise CannotDrawError(
-                "the rasterizer draws textures of red, green and blue that the model holds, and "
-                f"texture {model.texture(texture).name!r} is another"
-            )
+            raise CannotDrawError(f"texture {model.texture(texture).name!r}, not stored in colour")
         count = int(model.tex_width[texture]) * int(model.tex_height[texture])
         data = model.tex_data[begin : begin + count * channels].reshape(count, channels)
         rows.append(data[:, :3].astype(np.int32) @ np.array([1, 1 << 8, 1 << 16], dtype=np.int32))
