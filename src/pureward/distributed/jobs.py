@@ -9,7 +9,7 @@ Another one (SLURM) is a class with `at_once` and `start`, registered with
 import inspect
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -207,7 +207,7 @@ def run_jobs(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[
     Returns:
         An outcome per job, in the order of the jobs.
     """
-    queue = _Queue(list(jobs), executor, watcher)
+    queue = _Queue(jobs, executor, watcher)
     try:
         while queue.waiting or queue.running:
             queue.start()
@@ -224,17 +224,12 @@ def run_jobs(jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> list[
     return [queue.outcomes[job.out] for job in jobs]
 
 
-@dataclass
 class _Queue:
-    waiting: list[Job]
-    executor: Executor
-    watcher: Watcher
-    running: list[tuple[Job, Handle]] = field(default_factory=list)
-    outcomes: dict[Path, Outcome] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.outs = {job.out for job in self.waiting}
-        self.at_once = self.executor.at_once
+    def __init__(self, jobs: Sequence[Job], executor: Executor, watcher: Watcher) -> None:
+        self.executor, self.watcher, self.at_once = executor, watcher, executor.at_once
+        self.waiting, self.outs = list(jobs), {job.out for job in jobs}
+        self.running: list[tuple[Job, Handle]] = []
+        self.outcomes: dict[Path, Outcome] = {}
 
     def start(self) -> None:
         """Start every waiting job that can start."""

@@ -105,7 +105,12 @@ class LocalProcess:
 
     def last_line(self) -> str:
         """The last line of its log, after the name of the signal that killed it, if any."""
-        written = _log_end(self.log, self.log_start) if self.log.exists() else b""
+        written = b""
+        if self.log.exists():
+            with open(self.log, "rb", opener=open_regular) as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(self.log_start, size - _LOG_BYTES))
+                written = file.read(_LOG_BYTES)
         text = written.decode(errors="replace").replace("\r", "\n")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         # A progress bar may be of another process that writes to the same log.
@@ -120,13 +125,6 @@ class LocalProcess:
     def wait(self) -> None:
         """Wait until it has ended."""
         self.process.join()
-
-
-def _log_end(log: Path, start: int) -> bytes:
-    """The bytes of a log from `start` on, at most the last `_LOG_BYTES`."""
-    with open(log, "rb", opener=open_regular) as file:
-        file.seek(max(start, os.fstat(file.fileno()).st_size - _LOG_BYTES))
-        return file.read(_LOG_BYTES)
 
 
 def _run_job(job: Job) -> None:

@@ -101,8 +101,7 @@ def score(
         )
     if Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
         raise InputError(f"{out} must lie outside of {source}, which is only read; choose another")
-    if copy:
-        _check_discount(learned, discount)
+    bonus = _terminal_reward(learned, discount) if copy else 0.0
     about = {
         "reward": _digest(learned),
         "arithmetic": learned.arithmetic,
@@ -121,7 +120,6 @@ def score(
         if len(made.scores) != len(dataset):
             raise InputError(f"{table.file} has other episodes than {source}; delete it")
         if copy:
-            bonus = learned.terminal_reward(discount or 0.0)
             whole = read_episodes(source, images=images, size=None)
             target = _copy_of(Path(source), out)
             if not target.exists():
@@ -212,13 +210,13 @@ def _check_same(out: Path, about: dict[str, Any]) -> dict[str, Any]:
     return before
 
 
-def _check_discount(reward: LearnedReward, discount: float | None) -> None:
+def _terminal_reward(reward: LearnedReward, discount: float | None) -> float:
     if reward.spec.absorbing and discount is None:
         raise InputError(
             "a reward with an absorbing state needs the discount of the RL library that will use "
             "the copy, got None; pass discount, such as 0.99"
         )
-    reward.terminal_reward(0.0 if discount is None else discount)  # checks the discount
+    return reward.terminal_reward(0.0 if discount is None else discount)
 
 
 def _copy_of(source: Path, out: Path) -> Path:

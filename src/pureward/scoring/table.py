@@ -105,13 +105,11 @@ class Table:
         with guarding(file):
             check_file(file, self._root)
             with pq.ParquetFile(file) as parquet:
+                check_fits(8 * len(names) * parquet.metadata.num_rows)
                 return parquet.read(columns=names, use_threads=False)
 
     def load(self) -> "Scores":
         """Return the scores of a table that is finished."""
-        with guarding(self.file):
-            check_file(self.file, self._root)
-            check_fits(8 * (2 + len(self._names)) * pq.read_metadata(self.file).num_rows)
         read = self._read(self.file, self._schema.names)
         if read.schema.names != self._schema.names:
             raise InputError(

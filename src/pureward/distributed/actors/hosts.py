@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where actors run: in processes of this machine, or on a Ray cluster.
 
-An actor answers each `ask` with one reply, in order. A dead actor's reply is None.
+Keys name actors and are never used again. An actor answers each `ask`, which does not block, with
+one reply, in order. A dead actor's reply is None; after `kill` no reply of an actor is returned.
 """
 
 import os
@@ -17,7 +18,7 @@ from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pureward.distributed.actors.worker import Actor, Spec, error_reply
 from pureward.distributed.children import CONTEXT, end_with_parent, environment
@@ -29,34 +30,6 @@ _POLICY = "policy.safetensors"
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 _PREFIX = "pureward-actors-"
 _JOIN_SECONDS = 5.0
-
-
-class Host(Protocol):
-    """Starts actors and carries messages; keys name actors and are never used again."""
-
-    def publish(self, weights: bytes) -> None:
-        """Use these weights for all that is asked from now on."""
-        ...
-
-    def start(self, spec: Spec) -> int:
-        """Start an actor and return its key."""
-        ...
-
-    def ask(self, key: int, at_random: bool) -> None:
-        """Ask an actor for more steps; does not block."""
-        ...
-
-    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
-        """Return replies by key, after waiting at most so long for the first; None if it died."""
-        ...
-
-    def kill(self, key: int) -> None:
-        """End an actor; no reply of it is returned afterwards."""
-        ...
-
-    def close(self) -> None:
-        """End all actors."""
-        ...
 
 
 class Processes:
@@ -106,7 +79,7 @@ class Processes:
             self._actors[key][1].send_bytes(b"\1" if at_random else b"\0")
 
     def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
-        """Return what has arrived."""
+        """Return replies by key, after waiting at most so long for the first; None if it died."""
         found = []
         with suppress(queue.Empty):
             found.append(self._received.get(timeout=seconds))
@@ -223,4 +196,7 @@ class RayActors:
 
 
 #: Executor → where its actors run, from an address and the number of actors.
-HOSTS: dict[str, Callable[[str, int], Host]] = {"local": Processes, "ray": RayActors}
+HOSTS: dict[str, Callable[[str, int], Processes | RayActors]] = {
+    "local": Processes,
+    "ray": RayActors,
+}

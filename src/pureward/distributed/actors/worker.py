@@ -21,11 +21,12 @@ from pureward.envs import BatchEnv
 from pureward.errors import InputError, SimulationError
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import from_json
-from pureward.types import Observation, Step
+from pureward.types import Observation
 
 #: A reply has at most so many steps of each world, and is sent after so many seconds.
 REPLY_STEPS, REPLY_SECONDS = 64, 0.1
 _VERSION = "version"
+_OUTCOME = ("reward", "terminated", "truncated", "success")  # fields of `Step`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +136,8 @@ class _Worlds:
                 action = (self.policy(self.obs.state) + noise).clamp_(-1.0, 1.0)
             seen = _tensors(self.obs)
             step = self.env.step(action)
-            rows.append(seen | _outcome(action, step))
+            rows.append(seen | {name: getattr(step, name).clone() for name in _OUTCOME})
+            rows[-1]["action"] = action
             ended = step.terminated | step.truncated
             if not finals or ended.any():
                 last = _tensors(step.final_obs)
@@ -150,8 +152,3 @@ def _tensors(obs: Observation) -> dict[str, Tensor]:
     # Copies: an environment may reuse its memory.
     frames = {} if obs.frames is None else {"frames": obs.frames.clone()}
     return {"state": obs.state.clone(), **frames}
-
-
-def _outcome(action: Tensor, step: Step) -> dict[str, Tensor]:
-    names = ("reward", "terminated", "truncated", "success")
-    return {"action": action} | {name: getattr(step, name).clone() for name in names}
