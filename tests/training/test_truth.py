@@ -10,7 +10,6 @@ from pureward.training.truth import Truth
 from pureward.types import Observation, Step
 
 SEEN = Observation(state=torch.zeros(2, 1), frames=None)
-CPU = torch.device("cpu")
 
 
 def step(reward: list[float], success: list[bool], ended: bool = False) -> Step:
@@ -32,9 +31,15 @@ STEPS = [
 ]
 
 
-def counted(steps: list[Step], **options: float) -> Truth:
+def replay_of(rows: int, frame_shape: tuple[int, int, int] | None = None) -> Replay:
+    """A replay of two worlds."""
+    config = ReplayConfig(capacity=2 * rows, frame_stack=1)
+    return Replay(config, worlds=2, horizon=4, state_size=1, action_size=1, frame_shape=frame_shape)
+
+
+def counted(steps: list[Step], **options: bool) -> Truth:
     """Two worlds, and a replay of two steps of each."""
-    truth = Truth(rows=2, worlds=2, device=CPU, **options)
+    truth = Truth(replay_of(rows=2), **options)
     for one in steps:
         truth.add(one)
     return truth
@@ -52,7 +57,7 @@ def test_returns_are_those_of_episodes_that_ended_since_the_last_call():
 def test_staggered_first_episodes_are_not_counted():
     truth = counted(STEPS[:2], staggered=True)
     assert "return" not in truth.read()
-    resumed = Truth(rows=2, worlds=2, device=CPU, staggered=True)
+    resumed = counted([], staggered=True)
     resumed.load_tensors(truth.tensors(with_replay=False))
     for one in STEPS[2:]:
         resumed.add(one)
@@ -82,19 +87,17 @@ def shown(number: int) -> Observation:
     return Observation(state=torch.zeros(2, 1), frames=frames.expand(2, 3, 2, 2).contiguous())
 
 
-def played(steps: int, *, won: set[int]) -> tuple[Truth, Replay]:
+def played(steps: int, *, won: set[int]) -> Truth:
     """Three steps of each of two worlds are kept; the second world solves some of them."""
-    config = ReplayConfig(capacity=6, frame_stack=1)
-    shape = {"worlds": 2, "horizon": 4, "state_size": 1, "action_size": 1}
-    replay = Replay(config, **shape, frame_shape=(3, 2, 2))
-    truth = Truth(rows=3, worlds=2, device=CPU)
+    replay = replay_of(rows=3, frame_shape=(3, 2, 2))
+    truth = Truth(replay)
     for number in range(steps):
         arrival = shown(number + 1)
         made = step([0.0, 0.0], [False, number in won], ended=False)
         made = replace(made, obs=arrival, final_obs=arrival)
         replay.add(shown(number), torch.zeros(2, 1), made)
         truth.add(made)
-    return truth, replay
+    return truth
 
 
 @pytest.mark.parametrize(
@@ -106,25 +109,20 @@ def played(steps: int, *, won: set[int]) -> tuple[Truth, Replay]:
     ],
 )
 def test_solved_frames_are_those_of_successful_steps(steps, won, seen):
-    truth, replay = played(steps, won=won)
-    frames = truth.solved_frames(replay, 8)
+    frames = played(steps, won=won).solved_frames(8)
     assert frames is not None
     assert set(frames[:, 0, 0, 0].tolist()) == seen
     assert len(frames) == 8
 
 
 def test_without_successes_there_are_no_solved_frames():
-    truth, replay = played(4, won=set())
-    assert truth.solved_frames(replay, 8) is None
-    fresh = Replay(ReplayConfig(capacity=6), worlds=2, horizon=4, state_size=1, action_size=1)
-    assert counted([]).solved_frames(fresh, 8) is None
+    assert played(4, won=set()).solved_frames(8) is None
+    assert played(0, won=set()).solved_frames(8) is None
+    assert counted(STEPS).solved_frames(8) is None
 
 
 def test_loaded_counts_read_the_same():
-    whole, parts = (
-        counted(STEPS, has_memory=True),
-        Truth(rows=2, worlds=2, device=CPU, has_memory=True),
-    )
+    whole, parts = counted(STEPS, has_memory=True), counted([], has_memory=True)
     parts.load_tensors(
         {k: v.clone() for k, v in counted(STEPS[:3]).tensors(with_replay=True).items()}
     )
@@ -134,7 +132,7 @@ def test_loaded_counts_read_the_same():
 
 def test_without_a_replay_successes_start_at_zero():
     kept = counted(STEPS[:3]).tensors(with_replay=False)
-    truth = Truth(rows=2, worlds=2, device=CPU)
+    truth = counted([])
     truth.load_tensors(kept)
     truth.add(STEPS[3])
     values = truth.read()

@@ -13,7 +13,6 @@ from pureward.capture import Beside
 from pureward.distributed.actors import Actors
 from pureward.errors import InputError, lacks_memory
 from pureward.progress import Progress
-from pureward.rewards.methods import METHODS
 from pureward.rewards.regression import Pass
 from pureward.runs import checkpoint
 from pureward.runs.config import RunConfig
@@ -76,11 +75,9 @@ class Run:
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
         self.truth = Truth(
-            rows=self.learner.replay.layout.rows,
-            worlds=self.env.worlds,
-            device=self.env.device,
+            self.learner.replay,
             staggered=self.env.stagger,
-            has_memory=METHODS[config.method].has_discriminator and config.reward.memory > 0,
+            has_memory=self.learner.reward.memory is not None,
         )
         metrics_bytes = self._restore(saved) if saved else 0
         self.log = MetricsLog(
@@ -174,7 +171,7 @@ class Run:
     def probe(self) -> None:
         """Write P(success) and predictions on known kinds of frames."""
         if self.reward is not None:
-            solved = self.truth.solved_frames(self.learner.replay, self.config.probe_frames)
+            solved = self.truth.solved_frames(self.config.probe_frames)
             self._write("probe", self.reward.probe(solved) | {"seconds": self.clock.read()})
 
     def write_metrics(self) -> None:

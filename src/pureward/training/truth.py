@@ -19,24 +19,17 @@ class Truth:
     """Counts returns and successes on the device."""
 
     def __init__(
-        self,
-        *,
-        rows: int,
-        worlds: int,
-        device: torch.device,
-        staggered: bool = False,
-        has_memory: bool = False,
+        self, replay: Replay, *, staggered: bool = False, has_memory: bool = False
     ) -> None:
         """Start at 0.
 
         Args:
-            rows: steps per world in the replay.
-            worlds: number of worlds.
-            device: of the learner.
+            replay: that has the same steps.
             staggered: whether first episodes are cut short; their returns are not counted.
             has_memory: whether half of D's unlabeled frames come from the agent's whole history.
         """
-        self._worlds, self._has_memory = worlds, has_memory
+        rows, worlds, device = replay.layout.rows, replay.layout.worlds, replay.device
+        self._replay, self._worlds, self._has_memory = replay, worlds, has_memory
         self._whole = torch.full((worlds,), not staggered, device=device)
         self._episode_return = torch.zeros(worlds, device=device)
         self._finished_return = torch.zeros((), device=device)
@@ -77,16 +70,16 @@ class Truth:
             values["true_success"] = (recent + ever) / 2 if self._has_memory else recent
         return values
 
-    def solved_frames(self, replay: Replay, most: int) -> Tensor | None:
+    def solved_frames(self, most: int) -> Tensor | None:
         """Return frames of successes in the replay, or None if there are too few.
 
         Args:
-            replay: to draw from.
             most: number of frames.
 
         Returns:
             uint8 (frames, channels, height, width).
         """
+        replay = self._replay
         if not len(replay) or replay.layout.frame_shape is None:
             return None
         # Its own generator: no other draw may depend on true successes.
