@@ -2,6 +2,7 @@
 """Limits on the files of untrusted datasets, and errors that name the file."""
 
 import json
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -104,6 +105,16 @@ def check_fits(needed: int) -> None:
         raise RoomError(
             f"its values need {readable(needed)} of memory, and {readable(free)} are free; "
             "cut the dataset down"
+        )
+
+
+def check_disk(folder: Path, needed: int, what: Path | str) -> None:
+    """Refuse to write that many bytes if the disk of a folder has less free."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"{what}: needs up to {readable(needed)}, and {folder} has {readable(free)} free; free "
+            "some or choose another disk"
         )
 
 

@@ -68,6 +68,8 @@ class LazyFrames:
     `frames[10:20]`, `frames[[3, 5]]` and `frames[:]` read what they return; nothing is kept.
     """
 
+    dtype = torch.uint8
+
     def __init__(
         self,
         cameras: Sequence[Images],

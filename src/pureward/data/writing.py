@@ -2,7 +2,6 @@
 """Writes episodes as a Minari dataset: lossless, compressed, atomic."""
 
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -16,12 +15,11 @@ from minari.dataset.minari_storage import MinariStorage
 from torch import Tensor
 
 from pureward.data.episodes import Episode
-from pureward.data.guard import LARGEST_JSON
+from pureward.data.guard import LARGEST_JSON, check_disk
 from pureward.data.hdf5 import FILE
 from pureward.data.lazy import LazyFrames, per_block
 from pureward.data.prefetch import handed_over, prefetched
 from pureward.data.readers.minari import OURS, UNRATED
-from pureward.data.replay.layout import readable
 from pureward.errors import InputError
 from pureward.files import whole_folder
 
@@ -65,7 +63,9 @@ def write_episodes(
             for count, episode in enumerate(chain([first], remaining), start=1):
                 where = f"{folder}, episode {count - 1}"
                 _check_alike(where, episode, first)
-                _check_room(where, partial, episode)
+                columns = (*_observations(episode).values(), episode.actions, episode.rewards)
+                # HDF5 crashes on a full disk.
+                check_disk(folder, sum(c.nbytes for c in columns if c is not None), where)
                 _write(file.create_group(f"episode_{count - 1}"), count - 1, episode)
                 steps += len(episode)
         storage.update_metadata(
@@ -125,9 +125,7 @@ def _parts(values: Tensor | LazyFrames | np.ndarray, rows: int) -> Iterator[np.n
 
 
 def _dtype(values: Tensor | LazyFrames | np.ndarray) -> np.dtype:
-    if isinstance(values, LazyFrames):
-        return np.dtype(np.uint8)
-    return values.numpy(force=True).dtype if isinstance(values, Tensor) else values.dtype
+    return np.dtype(str(values.dtype).removeprefix("torch."))
 
 
 def _check_size(folder: Path, episode: Episode) -> None:
@@ -139,18 +137,6 @@ def _check_size(folder: Path, episode: Episode) -> None:
         raise InputError(
             f"{folder}: frames of {height}×{width} with {channels} channels are too large for a "
             "Minari dataset; make them smaller, such as size=(480, 640)"
-        )
-
-
-def _check_room(where: str, folder: Path, episode: Episode) -> None:
-    """Refuse an episode that may not fit on the disk: HDF5 crashes on a full one."""
-    columns = (*_observations(episode).values(), episode.actions, episode.rewards)
-    needed = sum(column.nbytes for column in columns if column is not None)
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"{where}: needs up to {readable(needed)}, and {folder.parent} has {readable(free)} "
-            "free; free some or choose another disk"
         )
 
 

@@ -25,6 +25,7 @@ from pureward.data.readers.lerobot_layout import (
     read_info,
     read_places,
     read_table,
+    runs,
     to_array,
 )
 from pureward.data.readers.video import codec_of, frames_at, index_of
@@ -168,11 +169,9 @@ def _file(
     """The columns of a file, and the rows of each episode in it."""
     table = read_table(file, root, names)
     columns = {name: to_array(table, name) for name in names}
-    numbers = columns["episode_index"].reshape(len(table))
-    ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)] if len(numbers) else []
     spans: dict[int, list[slice]] = {}
-    for start, stop in zip([0, *ends], ends, strict=False):
-        spans.setdefault(numbers[start].item(), []).append(slice(start, stop))
+    for number, span in runs(columns["episode_index"].reshape(len(table))):
+        spans.setdefault(number, []).append(span)
     return columns, spans
 
 

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -201,3 +203,10 @@ def to_array(table: pa.Table, name: str) -> "NDArray":
         raise InputError(f"{name} must have a value in every row, and has gaps; {FETCH}")
     array = column.to_numpy(zero_copy_only=False)
     return array if len(array) == rows else array.reshape(rows, -1)
+
+
+def runs(numbers: "NDArray") -> Iterator[tuple[Any, slice]]:
+    """Yield each run of equal numbers, (rows,): the number and its rows."""
+    borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for start, stop in pairwise(borders) if len(numbers) else ():
+        yield numbers[start].item(), slice(start, stop)

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pureward.data.guard import FETCH, check_file, check_fits, guarding, read_json
+from pureward.data.guard import FETCH, check_disk, check_file, check_fits, guarding, read_json
 from pureward.data.readers.lerobot_layout import (
     open_parquet,
     read_info,
     read_places,
     read_table,
+    runs,
     to_array,
 )
-from pureward.data.replay.layout import readable
 from pureward.errors import InputError
 from pureward.files import whole_folder
 
@@ -48,7 +48,8 @@ def copy_lerobot(source: Path, out: Path, rewards: "Callable[[int], NDArray]") -
     listed = set((source / "meta/episodes").glob("chunk-*/file-*.parquet"))
     described = {source / "meta/info.json", source / "meta/stats.json"}
     files = list(_files(source))
-    _check_room(out, sum(file.stat().st_size for file in files))
+    there = next(parent for parent in out.absolute().parents if parent.exists())
+    check_disk(there, sum(file.stat().st_size for file in files), out)
     with whole_folder(out) as folder:
         for file in files:
             target = folder / file.relative_to(source)
@@ -75,16 +76,6 @@ def _files(root: Path) -> Iterator[Path]:
             yield file
 
 
-def _check_room(out: Path, needed: int) -> None:
-    folder = next(parent for parent in out.absolute().parents if parent.exists())
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"{out} needs {readable(needed)}, and {folder} has {readable(free)} free; free some or "
-            "choose another disk"
-        )
-
-
 def _write_rows(file: Path, root: Path, target: Path, rewards: "Callable[[int], NDArray]") -> None:
     """Copy a file of rows, a row group at a time."""
     values = _per_row(to_array(read_table(file, root, ["episode_index"]), "episode_index"), rewards)
@@ -103,15 +94,14 @@ def _write_rows(file: Path, root: Path, target: Path, rewards: "Callable[[int], 
 def _per_row(numbers: "NDArray", rewards: "Callable[[int], NDArray]") -> "NDArray":
     """The reward of each row, by the number of its episode."""
     values = np.empty(len(numbers), np.float32)
-    ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    for start, stop in zip([0, *ends], ends, strict=False):
-        own = rewards(int(numbers[start]))
-        if len(own) != stop - start:
+    for number, span in runs(numbers):
+        own = rewards(int(number))
+        if len(own) != len(values[span]):
             raise InputError(
-                f"episode {numbers[start]} has {stop - start} rows in sequence, and {len(own)} "
+                f"episode {number} has {len(values[span])} rows in sequence, and {len(own)} "
                 f"rewards; {FETCH}"
             )
-        values[start:stop] = own
+        values[span] = own
     return values
 
 
