@@ -25,7 +25,6 @@ class ExplorationConfig:
     """Between the noise of consecutive steps, in [0, 1); 0.8 lasts about five steps."""
 
     def __post_init__(self) -> None:
-        """Raise InputError for an invalid range."""
         if not 0 <= self.low <= self.high < math.inf:
             raise InputError(
                 f"exploration needs 0 ≤ low ≤ high, both finite, got low={self.low} and "

@@ -63,8 +63,7 @@ class ObservedFrames:
 
     def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
         """Sample indices of stored frames, int64 (batch,), each with the same probability."""
-        shape = (batch,)
-        return torch.randint(len(self), shape, generator=generator, device=self.device)
+        return torch.randint(len(self), (batch,), generator=generator, device=self.device)
 
     def arrival_frames(self, steps: Tensor) -> Tensor:
         """Return the frames of indices, uint8 (batch, channels, height, width)."""

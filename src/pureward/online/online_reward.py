@@ -214,8 +214,7 @@ class OnlineReward:
     def terminal_reward(self, discount: float) -> float:
         """Return what a step that terminates is paid for the absorbing state after it.
 
-        It is γ r / (1 − γ) with the reward r of the absorbing state. Add it to the reward of the
-        terminal step, and the RL library needs no absorbing states of its own.
+        See `LearnedReward.terminal_reward`.
 
         Args:
             discount: γ of the RL library, below 1.

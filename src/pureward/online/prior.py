@@ -2,6 +2,7 @@
 """Updates η while a reward learns, from scores of D; the task's own reward is never used."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,34 +19,24 @@ from pureward.rewards.priors.estimated import FEWEST_EPISODES
 _FRAMES = 2048
 
 
+@dataclass
 class PriorUpdates:
     """Sets the η of a discriminator by a prior."""
 
-    def __init__(
-        self,
-        prior: Prior,
-        adversary: Adversary,
-        agent: AgentFrames,
-        data: Supervision,
-        *,
-        warmup_steps: int,
-    ) -> None:
-        """Check that the data has the episodes that the prior needs.
+    prior: Prior
+    adversary: Adversary
+    agent: AgentFrames
+    data: Supervision
+    """Held-out episodes and failures for an estimate."""
+    warmup_steps: int
+    """Steps of the agent before the first estimate."""
+    _warned: bool = False
 
-        Args:
-            prior: fixed or estimated.
-            adversary: D and its data.
-            agent: the agent's frames.
-            data: held-out episodes and failures for an estimate.
-            warmup_steps: steps of the agent before the first estimate.
-        """
-        if "scores" in prior.wants:
-            _check_enough(data.held_out, "held-out", "--held-out")
-        if "failures" in prior.wants:
-            _check_enough(data.failures, "failed", "--failures")
-        self._prior, self._adversary, self._agent, self._data = prior, adversary, agent, data
-        self._warmup_steps = warmup_steps
-        self._warned = False
+    def __post_init__(self) -> None:
+        if "scores" in self.prior.wants:
+            _check_enough(self.data.held_out, "held-out", "--held-out")
+        if "failures" in self.prior.wants:
+            _check_enough(self.data.failures, "failed", "--failures")
 
     def update(self, generator: torch.Generator) -> dict[str, float]:
         """Set D's η for the next updates and return metrics.
@@ -53,39 +44,38 @@ class PriorUpdates:
         Args:
             generator: for the choice of agent frames.
         """
-        scored = "scores" in self._prior.wants and self._enough_steps()
+        scored = (
+            "scores" in self.prior.wants
+            and len(self.agent) >= self.warmup_steps
+            and self.agent.episodes_begun() >= FEWEST_EPISODES
+        )
         evidence = self._evidence(generator) if scored else Evidence()
-        eta = self._prior(evidence)
-        self._adversary.discriminator.set_prior(eta)
-        numbers, warning = self._prior.report()
+        eta = self.prior(evidence)
+        self.adversary.discriminator.set_prior(eta)
+        numbers, warning = self.prior.report()
         if warning and not self._warned:
             Progress.write(f"warning: {warning}")
             self._warned = True
         return {"prior": eta} | {f"prior/{name}": value for name, value in numbers.items()}
 
-    def _enough_steps(self) -> bool:
-        """Whether there are enough steps and episodes of the agent for an estimate."""
-        enough = len(self._agent) >= self._warmup_steps
-        return enough and self._agent.episodes_begun() >= FEWEST_EPISODES
-
     def state(self) -> dict[str, Tensor]:
         """Return D's η and the state of the prior, for a checkpoint."""
-        state = {"eta": self._adversary.discriminator.prior}
+        state = {"eta": self.adversary.discriminator.prior}
         # float64, so that a resumed run continues from exactly these numbers.
-        for name, value in self._prior.state_dict().items():
+        for name, value in self.prior.state_dict().items():
             state[name] = torch.tensor(value, dtype=torch.float64)
         return state
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `state` returned."""
         state = {name: value.item() for name, value in saved.items()}
-        self._adversary.discriminator.set_prior(state.pop("eta"))  # used until the next update
-        self._prior.load_state_dict(state)
+        self.adversary.discriminator.set_prior(state.pop("eta"))  # used until the next update
+        self.prior.load_state_dict(state)
 
     def _evidence(self, generator: torch.Generator) -> Evidence:
         unlabeled, unlabeled_episodes = self._agent_scores(generator)
-        positive, positive_episodes = self._scores(self._data.held_out, generator)
-        known = self._data.failures if self._adversary.failures is not None else None
+        positive, positive_episodes = self._scores(self.data.held_out, generator)
+        known = self.data.failures if self.adversary.failures is not None else None
         failure, failure_episodes = self._scores(known)
         return Evidence(
             held_out_positive_logits=positive,
@@ -98,18 +88,18 @@ class PriorUpdates:
 
     def _agent_scores(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """D's logits of agent frames, mixed as in its updates, and their episodes."""
-        memory = self._adversary.memory
+        memory = self.adversary.memory
         old = 0 if memory is None else _FRAMES // 2
-        steps = self._agent.sample_steps(_FRAMES - old, generator)
-        frames, episodes = [self._agent.arrival_frames(steps)], [self._agent.episodes(steps)]
+        steps = self.agent.sample_steps(_FRAMES - old, generator)
+        frames, episodes = [self.agent.arrival_frames(steps)], [self.agent.episodes(steps)]
         if memory is not None:
             frames.append(memory.sample(old, generator))
             # A sample of the whole run: each frame counts as its own episode.
-            episodes.append(-1 - torch.arange(old, device=self._agent.device))
+            episodes.append(-1 - torch.arange(old, device=self.agent.device))
         seen = torch.cat(frames)
-        if self._adversary.absorbing is not None:
-            seen = self._adversary.absorbing.among_unlabeled(seen, generator)
-        return self._adversary.discriminator.logits(seen), torch.cat(episodes)
+        if self.adversary.absorbing is not None:
+            seen = self.adversary.absorbing.among_unlabeled(seen, generator)
+        return self.adversary.discriminator.logits(seen), torch.cat(episodes)
 
     def _scores(
         self, bank: FrameBank | None, absorbing: torch.Generator | None = None
@@ -117,11 +107,11 @@ class PriorUpdates:
         """D's logits of frames of a bank, and their episodes; positives with absorbing frames."""
         if bank is None:
             return None, None
-        rows = subset(bank, _FRAMES).to(self._agent.device)
+        rows = subset(bank, _FRAMES).to(self.agent.device)
         frames = bank[rows]
-        if absorbing is not None and self._adversary.absorbing is not None:
-            frames = self._adversary.absorbing.among_positives(frames, absorbing)
-        return self._adversary.discriminator.logits(frames), bank.episodes[rows]
+        if absorbing is not None and self.adversary.absorbing is not None:
+            frames = self.adversary.absorbing.among_positives(frames, absorbing)
+        return self.adversary.discriminator.logits(frames), bank.episodes[rows]
 
 
 def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:

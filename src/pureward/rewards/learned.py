@@ -60,7 +60,6 @@ class RewardSpec:
                 f"only imitation rewards have an absorbing state, got a {self.reward} reward; set "
                 "absorbing to False"
             )
-
         if self.stack < 0 or (self.stack and self.network.frame_channels % (3 * self.stack)):
             raise InputError(
                 f"stack must divide the images of {self.network.frame_channels} channels, got "

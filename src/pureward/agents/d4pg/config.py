@@ -40,7 +40,6 @@ class D4PGConfig(AgentConfig):
     """Normalise states by their running mean and standard deviation."""
 
     def __post_init__(self) -> None:
-        """Raise InputError for invalid settings."""
         for name in ("actor_rate", "critic_rate"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(
