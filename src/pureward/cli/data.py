@@ -96,14 +96,7 @@ def score(
     from pureward.scoring.score import score as run
 
     made = run(
-        reward,
-        source,
-        out,
-        images=images,
-        copy=copy,
-        films=films,
-        discount=discount,
-        device=device,
+        reward, source, out, images=images, copy=copy, films=films, discount=discount, device=device
     )
     if made.continued:
         print(f"{made.continued:,} episodes had been scored before")

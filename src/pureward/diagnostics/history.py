@@ -93,12 +93,8 @@ def read_histories(runs: Sequence[Path]) -> list[History]:
 def against_demonstrations(run: History, folder: Path) -> History:
     """Return the run with the expert and the failures of a dataset to compare with."""
     found = find_references({"demonstrations": str(folder)})
-    return replace(
-        run,
-        expert=found.get("expert"),
-        expert_label="expert",
-        failure=found.get("failure"),
-    )
+    best, failure = found.get("expert"), found.get("failure")
+    return replace(run, expert=best, expert_label="expert", failure=failure)
 
 
 def trained_for(run: History) -> tuple[int, float]:
@@ -114,9 +110,8 @@ def read_eta(run: History) -> Eta | None:
         return None
     last = rows[-1]
     sentence, side = f"η is {last['prior']:.2f}", ""
-    agent, shown, true = last.get("true_success"), run.demonstrated, None
-    if agent is not None and shown and not METHODS[run.method].needs_annotations:
-        true = min(1.0, agent / shown)
+    agent, shown, truth = last.get("true_success"), run.demonstrated, true_eta(run)
+    true = None if agent is None or not len(truth) else float(truth[-1, 1])
     value, low, high = (last.get(f"prior/{name}") for name in ("value", "low", "high"))
     if value is not None and low is not None and high is not None:
         sentence = f"η̂ is {value:.2f} (95% interval {low:.2f} to {high:.2f}) and {sentence}"

@@ -29,8 +29,12 @@ class Line:
 
     label: str
     task: str
-    method: str
     runs: list[History]
+
+    @property
+    def method(self) -> str:
+        """The method of its runs."""
+        return self.runs[0].method
 
     def series(self, kind: str, name: str, by: str = "step") -> list[np.ndarray]:
         """A metric over time of each run that has measured it."""
@@ -44,10 +48,7 @@ def lines(runs: Sequence[History]) -> list[Line]:
     for run in runs:
         groups.setdefault(repr((run.method, sorted(_settings(run).items()))), []).append(run)
     firsts = [own[0] for own in groups.values()]
-    return [
-        Line(label=_label(own, firsts), task=own[0].task, method=own[0].method, runs=own)
-        for own in groups.values()
-    ]
+    return [Line(label=_label(own, firsts), task=own[0].task, runs=own) for own in groups.values()]
 
 
 def mean_band(series: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

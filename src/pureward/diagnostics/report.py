@@ -106,14 +106,18 @@ def write_report(
     found = read_histories(runs)
     verdicts = [(escape(run.path.name), run.verdict()) for run in found]
     terms = [f"<dt>{n}: {v.name}</dt><dd>{escape(v.sentence)}.</dd>" for n, v in verdicts]
-    parts = [
-        *_section("What was run", "", [_paragraphs(notes), _table(found)]),
-        *_section("Verdicts", "", ["<dl>", *terms, "</dl>"]),
-        *(part for kind in _CURVES for part in _curves(kind, found)),
-        *_success(found),
-        *_prior(found),
-        *_evidence(found),
-    ]
+    sections = {
+        "What was run": ("", [_paragraphs(notes), _table(found)]),
+        "Verdicts": ("", ["<dl>", *terms, "</dl>"]),
+        **{f"From {kind}": (text, _curves(kind, found)) for kind, text in _CURVES.items()},
+        "P(success)": (_SUCCESS, _success(found)),
+        "Class prior": (_PRIOR, _prior(found)),
+        "Evidence": (_EVIDENCE, _evidence(found)),
+    }
+    parts = []
+    for heading, (explanation, own) in sections.items():
+        read = f'<p class="read">{escape(explanation)}</p>' if explanation else ""
+        parts += [f"<h2>{escape(heading)}</h2>", read, *own] if own else []
     page = (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
@@ -122,11 +126,6 @@ def write_report(
     with whole_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return found
-
-
-def _section(title: str, explanation: str, parts: Iterable[str]) -> list[str]:
-    text = f'<p class="read">{escape(explanation)}</p>' if explanation else ""
-    return [f"<h2>{escape(title)}</h2>", text, *parts]
 
 
 def _table(runs: Sequence[History]) -> str:
@@ -154,7 +153,7 @@ def _curves(kind: str, found: Sequence[History]) -> list[str]:
     if kind == "annotations":
         sentences += [describe_error(run) for run in runs]
     images = [_image(curves(runs), kind)] if any(map(final_return, lines(runs))) else []
-    return _section(f"From {kind}", _CURVES[kind], [*images, _paragraphs([" ".join(sentences)])])
+    return [*images, _paragraphs([" ".join(sentences)])]
 
 
 def _success(found: Sequence[History]) -> list[str]:
@@ -163,7 +162,7 @@ def _success(found: Sequence[History]) -> list[str]:
     if not probed:
         return []
     image = _image(curves(probed, metric=SUCCESS), "P(success)")
-    return _section("P(success)", _SUCCESS, [image, _paragraphs(map(describe_success, probed))])
+    return [image, _paragraphs(map(describe_success, probed))]
 
 
 def _prior(found: Sequence[History]) -> list[str]:
@@ -172,17 +171,16 @@ def _prior(found: Sequence[History]) -> list[str]:
         return []
     image = _image(curves([run for run, _ in known], metric=PRIOR), "class prior")
     texts = [f"{run.path.name}: {eta.sentence}." for run, eta in known]
-    return _section("Class prior", _PRIOR, [image, _paragraphs(texts)])
+    return [image, _paragraphs(texts)]
 
 
 def _evidence(found: Sequence[History]) -> list[str]:
     images = [(run.path.name, run.path / "probe" / "evidence.png") for run in found]
-    parts = [
+    return [
         f"<h3>{escape(name)}</h3>\n{_embedded(read_file(png, _IMAGE_BYTES), f'evidence of {name}')}"
         for name, png in images
         if png.is_file() and not png.is_symlink()
     ]
-    return _section("Evidence", _EVIDENCE, parts) if parts else []
 
 
 def _paragraphs(texts: Iterable[str]) -> str:

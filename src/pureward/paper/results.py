@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pureward.diagnostics.history import History, trained_for
-from pureward.diagnostics.lines import mean_band
+from pureward.diagnostics.lines import Line, mean_band
 from pureward.diagnostics.strip import Strip
 from pureward.diagnostics.verdict import LATE
 from pureward.interval import half_width
@@ -35,20 +35,8 @@ def mean_of(values: np.ndarray) -> Mean:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
-    """Runs that differ only in their seed: one line of a figure on one task."""
-
-    task: str
-    label: str
-    """The method, and η where the figure varies it."""
-    runs: Sequence[History]
-
-    def curves(
-        self, kind: str = "eval", name: str = "return", by: str = "step"
-    ) -> list[np.ndarray]:
-        """Return the non-empty series (count, 2) of a metric, one per run that measured it."""
-        found = (run.series(kind, name, by) for run in self.runs)
-        return [curve for curve in found if len(curve)]
+class Group(Line):
+    """A line of a figure; its label is the method, and η where the figure varies it."""
 
     def late(self, name: str, kinds: Sequence[str] = ("eval", "probe", "train")) -> np.ndarray:
         """Return a metric's mean over the last quarter of each run, (seeds,), by the first kind."""
@@ -58,7 +46,7 @@ class Group:
     def early(self, name: str) -> np.ndarray:
         """Return a probed metric's mean over the first quarter of each run, (seeds,)."""
         values = []
-        for curve in self.curves("probe", name):
+        for curve in self.series("probe", name):
             # Probes may be rare: if none is in the first quarter, use the first one.
             end = max(LATE * curve[-1, 0], curve[0, 0])
             values.append(float(curve[curve[:, 0] <= end, 1].mean()))
@@ -71,7 +59,7 @@ class Group:
     def peak(self) -> float:
         """Return the maximum of the mean curve of greedy returns."""
         # Not the mean of each seed's own maximum, which is higher by chance alone.
-        curves = self.curves()
+        curves = self.series("eval", "return")
         _, means, _ = mean_band(curves) if curves else ([], [], None)
         return float(self._measured("return", [*means]).max())
 
@@ -84,7 +72,7 @@ class Group:
 
     def area(self, span: tuple[float, float]) -> np.ndarray:
         """Return the mean height of the curves of greedy returns that cover a span, (seeds,)."""
-        whole = [curve for curve in self.curves() if curve[-1, 0] >= span[1]]
+        whole = [curve for curve in self.series("eval", "return") if curve[-1, 0] >= span[1]]
         return self._measured("return", [_mean_height(curve, span) for curve in whole])
 
     def progress(self) -> float:
@@ -171,7 +159,8 @@ class Results:
         """Return the first and last env step between which every run of a task was evaluated."""
         # If some lines are complete, only they count: others may have failed early.
         ended = [group for group in self.of(task) if group.progress() == 1.0]
-        curves = [curve for group in ended or self.of(task) for curve in group.curves()]
+        groups = ended or self.of(task)
+        curves = [curve for group in groups for curve in group.series("eval", "return")]
         if not curves:
             raise UnmeasuredError(f"any return on {task}")
         first = max(curve[0, 0] for curve in curves)

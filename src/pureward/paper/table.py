@@ -36,7 +36,8 @@ def line_rows(results: Results, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for group in results.groups:
         expert, returns = group.runs[0].expert, _mean(group.returns)
-        steps, seconds = ([c[-1, 0] for c in group.curves(by=by)] for by in ("step", "seconds"))
+        curves = (group.series("eval", "return", by) for by in ("step", "seconds"))
+        steps, seconds = ([curve[-1, 0] for curve in own] for own in curves)
         row = {
             "task": group.task,
             "line": group.label,
