@@ -262,7 +262,7 @@ class Run:
             ) from error
         self.control_steps, self.evaluated_at = facts["control_steps"], facts["evaluated_at"]
         self.evaluation = dict(facts["evaluation"])
-        self.clock.set(facts["seconds"])
+        self.clock = Stopwatch(self.env.device, facts["seconds"])
         self._delete_newer_files()
         return facts["metrics_bytes"]
 

@@ -11,18 +11,15 @@ import torch
 class Stopwatch:
     """Runs from its construction; waits for the device, so that its work is counted."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, seconds: float = 0.0) -> None:
+        """Continue from the seconds of an earlier process."""
         self._device = device
-        self._banked = 0.0
-        self._began: float | None = time.monotonic()  # None while paused
+        self._banked = seconds
+        self._began: float | None = self._now()  # None while paused
 
     def read(self) -> float:
         """Return the seconds so far."""
         return self._banked if self._began is None else self._banked + self._now() - self._began
-
-    def set(self, seconds: float) -> None:
-        """Continue from the reading of an earlier process."""
-        self._banked, self._began = seconds, self._now()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 
     from pureward.envs.makers import Maker
 
-#: Preset → methods → settings.
-Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
-
-#: Task → its table; others use that of `own`.
-PRESETS: dict[str, Table] = {
+#: Task → preset → methods → settings; other tasks use the table of `own`.
+PRESETS: dict[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
     "walker": walker.PRESETS,
     "reach": reach.PRESETS,
     "lift": lift.PRESETS,

@@ -50,10 +50,7 @@ PRESETS = {
             "evaluate_every": 1_000_000,
         },
         # As for the walker; not measured on stack.
-        "imitation": {
-            "reward.memory": 100_000,
-            "reward.even": True,
-        },
+        "imitation": {"reward.memory": 100_000, "reward.even": True},
         "gated": {"reward.memory": 100_000},
         "imitation pu": {"prior": "bbe:0.002:0.8"},
         "gated pu": {"prior": "0.7"},

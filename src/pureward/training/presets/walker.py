@@ -37,10 +37,7 @@ PRESETS = {
             "reward.memory": 100_000,
             "reward.even": True,
         },
-        "gated": {
-            "reward.learning_rate": 3e-5,
-            "reward.memory": 100_000,
-        },
+        "gated": {"reward.learning_rate": 3e-5, "reward.memory": 100_000},
         # Before a policy walks, none of its frames is a success: any fixed η is too high. Above
         # Table 2's 0.25 estimates are unsteady: demonstrations look like the agent's frames.
         "imitation pu": {"prior": "bbe:0.002:0.25"},
