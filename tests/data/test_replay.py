@@ -234,7 +234,8 @@ def test_unlabeled_frames_are_arrivals_of_every_step():
     replay, naive = make(worlds=2, rows=3, stack=1), Naive(2)
     for _ in range(4):
         feed(replay, naive, [CONTINUES, TIME_LIMIT])
-    frames = replay.sample_frames(300, torch.Generator().manual_seed(0))
+    steps = replay.sample_steps(300, torch.Generator().manual_seed(0))
+    frames = replay.arrival_frames(steps)
     arrivals = {tuple(w["frames"][0]) for w in naive.windows(replay).values()}
     assert {tuple(names) for names in names_of(frames)} == arrivals
 

@@ -45,8 +45,9 @@ def episodes_in_memory(
                     "the images of an episode must be (time, height, width, 3), got shape "
                     f"{tuple(np.shape(images))}, a single one; pass all of them"
                 )
-            frames = to_frames(_checked(images), "cpu", size)
-            columns = {} if rewards is None else {"rewards": _checked(rewards)}
+            columns = {} if rewards is None else {"rewards": rewards}
+            pixels = images if isinstance(images, Tensor) else _numbers(images)
+            frames = to_frames(pixels, "cpu", size)
             episodes.append(make_episode(frames, columns, split=split))
     return episodes
 
@@ -83,11 +84,8 @@ def make_episode(
 
 def to_tensor(values: Any) -> Tensor:
     """Return numbers as a tensor of their own; refuse what is not real numbers."""
-    array = np.array(values)  # a copy: mapped files and Arrow's arrays are read-only
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise InputError(f"values must be real numbers, got {array.dtype}; convert or drop them")
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return torch.from_numpy(array)
+    array = np.array(_numbers(values))  # a copy: mapped files and Arrow's arrays are read-only
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def _items(source: Any) -> list[Any]:
@@ -103,12 +101,8 @@ def _items(source: Any) -> list[Any]:
     return list(source)
 
 
-def _checked(values: Any) -> "NDArray | Tensor":
-    if isinstance(values, Tensor):
-        return values
+def _numbers(values: Any) -> "NDArray":
     array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise InputError(
-            f"images and rewards must be arrays of numbers, got {array.dtype}; convert them"
-        )
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise InputError(f"values must be real numbers, got {array.dtype}; convert or drop them")
     return array

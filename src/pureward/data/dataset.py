@@ -166,12 +166,24 @@ def read_dataset(
         raise InputError(
             f"frame_shape must be (channels, height, width), got {frame_shape!r}; try (3, 64, 64)"
         )
+    wanted = None if frame_shape is None else tuple(frame_shape)
     size = None if frame_shape is None else (frame_shape[1], frame_shape[2])
     dataset = read_episodes(path, images=images, size=size, held_out=held_out)
     loaded: list[Episode] = []
+    first = None
     for number, episode in enumerate(dataset):
-        where = f"{path}, episode {number}"
-        _check_shape(where, _shape(episode), frame_shape, _shape((loaded or [episode])[0]))
+        got = None if episode.frames is None else tuple(episode.frames.shape[1:])
+        if got is not None and wanted not in (None, got):
+            raise InputError(
+                f"{path}, episode {number}: frames must be {wanted} (channels, height, width), got "
+                f"{got}; choose other images, or make the environment's cameras match them"
+            )
+        first = first if number else got
+        if first not in (None, got):
+            raise InputError(
+                f"{path}, episode {number}: frames must be {first} (channels, height, width) as in "
+                f"episode 0, got {got}; resize or drop that episode"
+            )
         loaded.append(in_memory(episode))
     return replace(dataset, episodes=tuple(loaded))
 
@@ -237,26 +249,3 @@ def _options(images: Any, size: Any, held_out: float) -> Options:
     return Options(
         images=names, size=None if size is None else (size[0], size[1]), held_out=held_out
     )
-
-
-def _shape(episode: Episode) -> tuple[int, ...] | None:
-    return None if episode.frames is None else tuple(episode.frames.shape[1:])
-
-
-def _check_shape(
-    where: str,
-    got: tuple[int, ...] | None,
-    wanted: tuple[int, int, int] | None,
-    first: tuple[int, ...] | None,
-) -> None:
-    """Refuse frames of another shape than wanted, or than the first episode's."""
-    if wanted is not None and got is not None and got != tuple(wanted):
-        raise InputError(
-            f"{where}: frames must be {tuple(wanted)} (channels, height, width), got {got}; "
-            "choose other images, or make the environment's cameras match them"
-        )
-    if first is not None and got != first:
-        raise InputError(
-            f"{where}: frames must be {first} (channels, height, width) as in episode 0, "
-            f"got {got}; resize or drop that episode"
-        )

@@ -134,7 +134,12 @@ def check_group(group: h5py.Group, file_bytes: int) -> int:
     """
     stored = declared = 0
     for name, column in _datasets(group):
-        _check_not_external(name, column)
+        if column.external is not None or column.is_virtual:
+            kind = "a virtual dataset" if column.is_virtual else "external storage"
+            raise InputError(
+                f"{name} must be stored in the file itself, and it is {kind}; copy its values into "
+                "the file"
+            )
         stored += column.id.get_storage_size()
         declared += _check_size(name, column, file_bytes)
     if stored > file_bytes:
@@ -197,19 +202,6 @@ def own_member(group: h5py.Group, name: str, where: str = "") -> Any:
             "copy what it links to"
         )
     return group[name]
-
-
-def _check_not_external(name: str, column: h5py.Dataset) -> None:
-    """Refuse values that are stored in other files."""
-    for is_external, kind in (
-        (column.external is not None, "external storage"),
-        (column.is_virtual, "a virtual dataset"),
-    ):
-        if is_external:
-            raise InputError(
-                f"{name} must be stored in the file itself, and it is {kind}; copy its values "
-                "into the file"
-            )
 
 
 def _check_size(name: str, column: h5py.Dataset, file_bytes: int) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 from pureward.envs.batch import BatchEnv
 from pureward.envs.divergence import DivergenceMonitor
 from pureward.envs.sim import Engine
-from pureward.envs.sim.engine import SAVED, save_state
+from pureward.envs.sim.engine import SAVED
 from pureward.envs.tasks.task import Task
 from pureward.errors import InputError, check_seed
 from pureward.types import DRAWN_FROM, AsyncFlag, Observation, Script, Step, checked_tensor
@@ -147,10 +147,10 @@ class TaskEnv(BatchEnv):
     def state_dict(self) -> dict[str, Tensor]:
         """Return what `load_state_dict` needs to continue from here, bit for bit."""
         self._check_open()
+        # Force and touch sensors depend on the last step, not only on the state.
+        names = (*SAVED, "sensordata")
         return {
-            **save_state(self.engine.state),
-            # Force and touch sensors depend on the last step, not only on the state.
-            "sensordata": self.engine.state.sensordata.clone(),
+            **{name: getattr(self.engine.state, name).clone() for name in names},
             "elapsed": self.elapsed.clone(),
             "held": self._held.clone(),
             "generator": self._generator.get_state(),

@@ -237,7 +237,7 @@ def test_an_archive_that_ends_early_is_refused_when_its_frames_are_read(tmp_path
     [
         (None, {}, "episodes are named by a path, or given as a list of arrays .* got NoneType"),
         ([], {}, "at least one episode, got none"),
-        (["a"], {}, "episode 0: images and rewards must be arrays of numbers"),
+        (["a"], {}, "episode 0: values must be real numbers, got <U1"),
         ([IMAGES], {"size": 64}, r"size must be \(height, width\), got 64"),
         ([IMAGES], {"size": (64, 0)}, "size must be"),
         ([IMAGES], {"held_out": 1}, "held_out must lie in"),

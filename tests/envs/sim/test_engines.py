@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pureward.envs.sim.engine import SAVED, Limits, save_state
+from pureward.envs.sim.engine import SAVED, Limits
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.tasks import TASKS
@@ -110,7 +110,7 @@ def test_derived_fields_are_up_to_date_after_a_step(fused):
 def test_saved_worlds_continue_exactly(make):
     engine = make(5)
     scatter(engine)
-    saved = save_state(engine.state)
+    saved = {name: getattr(engine.state, name).clone() for name in SAVED}
     paths = []
     for _ in range(2):
         for name in SAVED:

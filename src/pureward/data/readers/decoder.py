@@ -160,27 +160,19 @@ def decoder_of(file: Path, index: Index) -> Iterator[Decoder]:
         keep = index.timed
         raise
     finally:
-        if keep:
-            _put_aside(key, decoder)
-        else:
-            decoder.close()
+        with _lock:
+            surplus = _idle.pop(key, None) if keep else decoder
+            if keep:
+                _idle[key] = decoder
+        if surplus is not None:
+            surplus.close()
+        close_idle(_KEPT_OPEN)
 
 
-def _put_aside(key: tuple[Any, ...], decoder: Decoder) -> None:
+def close_idle(keep: int = 0) -> None:
+    """Close the videos that are open and not in use, except for those that were used last."""
     with _lock:
-        surplus = [_idle.pop(key)] if key in _idle else []
-        _idle[key] = decoder
-        while len(_idle) > _KEPT_OPEN:
-            surplus.append(_idle.popitem(last=False)[1])
-    for one in surplus:
-        one.close()
-
-
-def close_idle() -> None:
-    """Close the videos that are open and not in use."""
-    with _lock:
-        surplus = list(_idle.values())
-        _idle.clear()
+        surplus = [_idle.popitem(last=False)[1] for _ in range(len(_idle) - keep)]
     for one in surplus:
         one.close()
 

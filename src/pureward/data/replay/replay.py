@@ -189,10 +189,6 @@ class Replay:
         layout = self.layout
         return layout.worlds * math.ceil(len(self) / layout.worlds / layout.horizon)
 
-    def sample_frames(self, batch: int, generator: torch.Generator) -> Tensor:
-        """Sample arrival frames of stored steps: the discriminator's unlabeled minibatch."""
-        return self.arrival_frames(self.sample_steps(batch, generator))
-
     def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
         """Sample indices of stored steps, int64 (batch,), each with the same probability."""
         return self._place(*self._sampler.chosen(self._fractions(batch, generator)))

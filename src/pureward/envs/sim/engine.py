@@ -55,11 +55,6 @@ SAVED = ("time", "qpos", "qvel", "ctrl", "act", "mocap_pos", "mocap_quat", "qacc
 STATE_FIELDS = tuple(field.name for field in fields(State))
 
 
-def save_state(state: State) -> dict[str, Tensor]:
-    """Return copies of the `SAVED` fields."""
-    return {name: getattr(state, name).clone() for name in SAVED}
-
-
 def force_sensors(model: mujoco.MjModel) -> np.ndarray:
     """Return which values of `sensordata` need accelerations or contact forces, as a mask."""
     by_force = model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC.value
