@@ -78,9 +78,7 @@ class RewardModel:
         seeds = [seed * members + member for member in range(members)]
         self.networks = [seeded_network(config.network, s, self.device) for s in seeds]
         rate = self.config.learning_rate
-        self.optimizers = [
-            Adam(dict(network.named_parameters()), rate) for network in self.networks
-        ]
+        self.optimizers = [Adam(dict(each.named_parameters()), rate) for each in self.networks]
         self.generators = [torch.Generator(self.device).manual_seed(s) for s in seeds]
         self.lowest = torch.zeros((), device=self.device)
         """The smaller of 0 and the lowest annotated reward so far; `RewardSpec.lowest`."""
@@ -181,15 +179,13 @@ class RewardModel:
         progress: Callable[[Pass], None] | None,
     ) -> int:
         """Train one member; return the epoch of its final weights."""
-        network = self.networks[member]
+        network, generator = self.networks[member], self.generators[member]
         step = self._stepper(member)
         predict = partial(self._predict, network, batch_size=1024)
         best_error, best_epoch, best_weights = float("inf"), self.config.epochs, None
         for epoch in range(1, self.config.epochs + 1):
             errors = []
-            order = torch.randperm(
-                len(train), generator=self.generators[member], device=self.device
-            )
+            order = torch.randperm(len(train), generator=generator, device=self.device)
             batches = train[order.to(train.device)].split(self.config.batch_size)
             for number, rows in enumerate(batches):
                 if self.config.decay:
