@@ -171,7 +171,8 @@ def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
     if empty:
         count = sum(episodes[n].empty for n in empty)
         yield f"{name}: {count} frames are black or of one colour, in {_named(empty)}; drop them"
-    still = [n for n, episode in enumerate(episodes) if _is_still(episode)]
+    most = [max(_SHORTEST_STILL, _STILL * (episode.steps + 1)) for episode in episodes]
+    still = [n for n, episode in enumerate(episodes) if episode.still > most[n]]
     if still:
         yield (
             f"{name}: the picture stands still for most of {_named(still)}; check the camera, or "
@@ -231,10 +232,6 @@ def _copies(known: Sequence[Surveyed], others: Sequence[Surveyed]) -> int:
     seen = {digest for episode in known for digest in episode.digests[1:]}
     distinct = [set(episode.digests[1:]) for episode in others]
     return sum(len(own & seen) > _SHARED * len(own) for own in distinct if own)
-
-
-def _is_still(episode: Surveyed) -> bool:
-    return episode.still > max(_SHORTEST_STILL, _STILL * (episode.steps + 1))
 
 
 def _named(numbers: Sequence[int]) -> str:

@@ -29,7 +29,7 @@ from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors import parse_prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.rewards.regression import FitReport, Pass
+from pureward.rewards.regression import Pass
 from pureward.rewards.saved import load_reward
 from pureward.runs import checkpoint
 from pureward.runs.config_file import read_settings
@@ -129,9 +129,8 @@ def fit(
     with directory, StopSignal() as stop:
         _check_settings(directory, settings)  # another process may have been here
         directory.checkpoints.mkdir(exist_ok=True)
-        saved = None
-        if directory.config.exists():
-            saved = checkpoint.read_newest(directory.checkpoints)
+        begun = directory.config.exists()
+        saved = checkpoint.read_newest(directory.checkpoints) if begun else None
         write_json(directory.config, settings)
         return _Fit(directory, fitter, updates, stop, saved).run()
 
@@ -294,22 +293,11 @@ class _Fit:
                         raise _StoppedError
 
                 try:
-                    report = self.fitter.fit_model(after_pass)
+                    self._write("model", self.fitter.fit_model(after_pass))
                 except _StoppedError:
                     return False
-            assert report is not None
-            self._write("model", self._explained(report))
         self._keep()
         return True
-
-    def _explained(self, report: FitReport) -> dict[str, float]:
-        rewards = self.fitter.learner.annotated.rewards
-        values = {"model/error": report.train_error, "model/variance": float(rewards.var())}
-        if report.held_out_error is not None:
-            values["model/held_out_error"] = report.held_out_error
-            share = 1 - report.held_out_error / max(values["model/variance"], 1e-12)
-            values["model/explained"] = max(-1.0, share)
-        return values
 
     def _learn(self) -> None:
         fitter = self.fitter

@@ -17,7 +17,7 @@ from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.rewards.regression import FitReport, Pass
+from pureward.rewards.regression import Pass
 from pureward.runs.checkpoint import flattened, under
 
 #: Settings for minutes on a CPU: those of `OnlineReward`, without the memory of a stream. The data
@@ -147,15 +147,20 @@ class Fitter:
         """Whether `learn` has something to update."""
         return self.learner.adversary is not None
 
-    def fit_model(self, progress: Callable[[Pass], None] | None = None) -> FitReport | None:
-        """Fit r_φ if the method has one; call it once, before `learn`."""
-        report, bank = self.learner.fit(progress), self._unseen
-        if report is None or bank is None:
-            return report
-        assert self.learner.model is not None
-        rows = torch.arange(len(bank))
-        error = self.learner.model.error(bank.every(), bank.rewards, rows)
-        return replace(report, held_out_error=error)
+    def fit_model(self, progress: Callable[[Pass], None] | None = None) -> dict[str, float]:
+        """Fit r_φ if the method has one, and return its errors; call it once, before `learn`."""
+        report, model, bank = self.learner.fit(progress), self.learner.model, self._unseen
+        if report is None or model is None:
+            return {}
+        held_out = report.held_out_error
+        if bank is not None:
+            held_out = model.error(bank.every(), bank.rewards, torch.arange(len(bank)))
+        variance = float(self.learner.annotated.rewards.var())
+        values = {"model/error": report.train_error, "model/variance": variance}
+        if held_out is not None:
+            explained = max(-1.0, 1 - held_out / max(variance, 1e-12))
+            values |= {"model/held_out_error": held_out, "model/explained": explained}
+        return values
 
     def _count_held_out(self, data: Supervision) -> int:
         model, counts = self.learner.model, []

@@ -215,11 +215,6 @@ def _border(frames: Tensor) -> Tensor:
     return torch.cat([side.flatten(1) for side in sides], dim=1)
 
 
-def _colour(frames: Tensor) -> Tensor:
-    """Mean of every channel."""
-    return _inner(frames).mean((2, 3))
-
-
 def _texture(frames: Tensor) -> Tensor:
     """Sizes of differences of neighbours: how many are none, how large, where in a block."""
     parts = []
@@ -249,14 +244,9 @@ def _differences(plane: Tensor) -> tuple[Tensor, ...]:
     return across, down, across.diff(dim=3), down.diff(dim=2), across.diff(dim=2), fine
 
 
-def _picture(frames: Tensor) -> Tensor:
-    """Every pixel."""
-    return _inner(_balanced(frames)).flatten(1)
-
-
 _FEATURES: dict[str, Callable[[Tensor], Tensor]] = {
     "border": _border,
-    "colour": _colour,
+    "colour": lambda frames: _inner(frames).mean((2, 3)),
     "texture": _texture,
-    "picture": _picture,
+    "picture": lambda frames: _inner(_balanced(frames)).flatten(1),
 }

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import torch
@@ -123,17 +123,9 @@ def _frames(frames: Tensor | LazyFrames) -> tuple[tuple[bytes, ...], int, int]:
     for clip in frames.clips(_CLIP) if lazy else frames.split(_CLIP):
         digests += [blake2b(frame.numpy().tobytes(), digest_size=8).digest() for frame in clip]
         empty += int(_is_empty(clip).sum())
-    return tuple(digests), _longest_run(digests), empty
+    return tuple(digests), max(sum(1 for _ in run) for _, run in groupby(digests)), empty
 
 
 def _is_empty(frames: Tensor) -> Tensor:
     """Whether every image of a frame has one colour, bool (frames,)."""
     return (frames.float().flatten(2).std(2) < _EMPTY).all(1)
-
-
-def _longest_run(values: Sequence[bytes]) -> int:
-    longest = run = 1
-    for before, after in pairwise(values):
-        run = run + 1 if before == after else 1
-        longest = max(longest, run)
-    return longest

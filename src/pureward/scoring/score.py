@@ -121,7 +121,8 @@ def score(
             raise InputError(f"{table.file} has other episodes than {source}; delete it")
         if copy:
             whole = read_episodes(source, images=images, size=None)
-            target = _copy_of(Path(source), out)
+            is_file = find_reader(source) is READERS["robomimic"]
+            target = out / ("relabelled.hdf5" if is_file else "relabelled")
             if not target.exists():
                 copied = discount
                 write_json(out / _ABOUT, about | {"state": "unfinished", "discount": copied})
@@ -217,12 +218,6 @@ def _terminal_reward(reward: LearnedReward, discount: float | None) -> float:
             "the copy, got None; pass discount, such as 0.99"
         )
     return reward.terminal_reward(0.0 if discount is None else discount)
-
-
-def _copy_of(source: Path, out: Path) -> Path:
-    """Where the copy of a dataset goes: robomimic's is a file, others are folders."""
-    is_file = find_reader(source) is READERS["robomimic"]
-    return out / ("relabelled.hdf5" if is_file else "relabelled")
 
 
 def _copy(source: Path, target: Path, dataset: Dataset, scores: Scores, bonus: float) -> None:

@@ -16,7 +16,7 @@ a replay ago, or four episodes if that is longer, is dropped and counted.
 import json
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -207,11 +207,9 @@ class Actors(BatchEnv):
 
     def _receive(self, seconds: float, at_random: bool) -> None:
         """Ask actors that may go on, and handle replies; wait at most so long for one."""
-        waiting = [0] * len(self._actors)
-        for episode in self._waiting:
-            waiting[episode.actor] += 1
-        for actor, whole in zip(self._actors, waiting, strict=True):
-            while whole < self._each and len(actor.asked) < _UNANSWERED:
+        waiting = Counter(episode.actor for episode in self._waiting)
+        for index, actor in enumerate(self._actors):
+            while waiting[index] < self._each and len(actor.asked) < _UNANSWERED:
                 actor.heard = actor.heard if actor.asked else time.monotonic()
                 actor.asked.append(self._rows)
                 self._host.ask(actor.key, at_random)
