@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from pureward.agents.d4pg.config import D4PGConfig
-from pureward.agents.d4pg.network import Actor, Critic
-from pureward.agents.d4pg.weights import flattened
+from pureward.agents.d4pg.network import Actor, Critic, flattened
 
 SMALL = D4PGConfig(actor_layers=(7, 6), critic_layers=(8, 5), atoms=3)
 

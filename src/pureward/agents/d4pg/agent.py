@@ -23,9 +23,8 @@ from pureward.agents.d4pg.categorical import (
     project,
 )
 from pureward.agents.d4pg.config import D4PGConfig
-from pureward.agents.d4pg.network import Actor, Critic
+from pureward.agents.d4pg.network import Actor, Critic, flattened
 from pureward.agents.d4pg.normaliser import Normaliser
-from pureward.agents.d4pg.weights import flattened
 from pureward.errors import InputError
 
 if TYPE_CHECKING:

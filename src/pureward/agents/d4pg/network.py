@@ -8,6 +8,7 @@ pass, and an update is half the work of autograd's. `tests/agents` compares the 
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -17,6 +18,8 @@ from pureward.agents.d4pg.config import D4PGConfig
 
 # All rows of a batch.
 ALL = slice(None)
+# Parameters start at multiples of 128 bytes (32 floats), for fast matrix products.
+_ALIGNMENT = 32
 
 
 class NormTanh(nn.Module):
@@ -175,6 +178,44 @@ class Critic(nn.Module):
         result = self.body.backward(kept, gradient, rows=slice(half), wanted=wanted)
         assert result is not None
         return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatWeights:
+    """Concatenated parameters and gradients of networks."""
+
+    values: Tensor
+    """Every parameter, float32 (numbers,), with gaps of zeros for alignment."""
+    gradients: Tensor
+    """Their gradients, float32 (numbers,)."""
+    parts: list[Tensor]
+    """The part of `values` of each network; its `grad` is a part of `gradients`."""
+
+
+def flattened(*networks: nn.Module) -> FlatWeights:
+    """Make parameters views of one tensor, and gradients views of another, which `backward` fills.
+
+    The optimizer and the target update then process one tensor per network.
+    """
+    parameters = [list(network.parameters()) for network in networks]
+    sizes = [sum(_padded_size(one) for one in several) for several in parameters]
+    values = torch.zeros(sum(sizes), device=parameters[0][0].device)
+    gradients = torch.zeros_like(values)
+    at = 0
+    for parameter in (one for several in parameters for one in several):
+        here = slice(at, at + parameter.numel())
+        values[here] = parameter.detach().flatten()
+        parameter.data = values[here].view_as(parameter)
+        parameter.grad = gradients[here].view_as(parameter)
+        at += _padded_size(parameter)
+    parts = list(values.split(sizes))
+    for part, gradient in zip(parts, gradients.split(sizes), strict=True):
+        part.grad = gradient
+    return FlatWeights(values=values, gradients=gradients, parts=parts)
+
+
+def _padded_size(parameter: Tensor) -> int:
+    return -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
 
 
 def _relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
