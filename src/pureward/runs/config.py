@@ -113,7 +113,6 @@ class RunConfig:
     """Whether to record videos of a few worlds at each evaluation."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot run."""
         if isinstance(self.prior, float):
             object.__setattr__(self, "prior", str(self.prior))
         check_settings(self)
