@@ -273,11 +273,11 @@ def test_several_cameras_are_stacked_in_the_given_order(tmp_path):
         }
 
     path = foreign(tmp_path / "theirs", space, observe)
-    with pytest.raises(pureward.InputError, match=f"{path}: .*several images.*'side', 'top'"):
+    with pytest.raises(pureward.InputError, match=f"{path}: .*one image, got .*'side', 'top'"):
         read_dataset(path)
     with pytest.raises(pureward.InputError, match="unknown image 'front'; choose from"):
         read_dataset(path, images=("front",))
-    with pytest.raises(pureward.InputError, match="several images"):
+    with pytest.raises(pureward.InputError, match="there must be one image"):
         read_dataset(path, images=())
     one = read_dataset(path, images="side").episodes[0].frames
     assert one.shape == (6, 3, 64, 64)

@@ -83,8 +83,20 @@ class Options:
         """Return the splits of `count` episodes without any."""
         return split_by_share(count, self.held_out)
 
-    def fill(self, found: Sequence[str]) -> list[str]:
-        """Return the splits of episodes; those without one, "", get one by share."""
+    def chosen(self, found: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of the images to read, of those that a dataset has."""
+        if self.images is None and len(found) != 1:
+            raise InputError(
+                f"there must be one image, got {list(found)}; say which, in the order of their "
+                "channels: images=(...), or --images NAME NAME"
+            )
+        for name in self.images or ():
+            if name not in found:
+                raise InputError(f"unknown image {name!r}; choose from {list(found)}")
+        return self.images or tuple(found)
+
+    def fill(self, found: Sequence[str | None]) -> list[str]:
+        """Return the splits of episodes; those without one get one by share."""
         shares = self.splits(len(found))
         return [split or share for split, share in zip(found, shares, strict=True)]
 

@@ -8,7 +8,7 @@ episode. `pureward studio` writes them; `read_episodes("data/rated.sketches")` r
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +78,6 @@ def sketched_dataset(path: Path) -> Path | None:
     return None
 
 
-def empty_sketch(steps: int) -> Sketch:
-    """Return a sketch in which nothing is drawn."""
-    return Sketch(rewards=(None,) * steps, success=(None,) * steps)
-
-
 def check_annotator(name: str) -> str:
     """Refuse a name that is not one folder's."""
     if not _NAME.fullmatch(name):
@@ -146,10 +141,11 @@ def save_sketch(folder: Path, annotator: str, episode: int, sketch: Sketch) -> S
     with locked_folder(path.parent, wait=_WAIT):
         clear_leftovers(path.parent)
         stored = load_sketch(folder, annotator, episode)
-        known = stored or empty_sketch(len(sketch.rewards))
+        nothing = (None,) * len(sketch.rewards)
+        known = stored or Sketch(rewards=nothing, success=nothing)
         if known.revision != sketch.revision:
             raise ConflictError(known)
-        saved = Sketch(**{**asdict(sketch), "revision": known.revision + 1})
+        saved = replace(sketch, revision=known.revision + 1)
         write_json(path, asdict(saved))
     return saved
 

@@ -6,15 +6,15 @@ is seen and scored. That is so for worlds that are made here, whose automatic re
 every autoreset mode of a vector environment of the user.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import logger, spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from torch import Tensor
 
 from pureward.envs.batch import BatchEnv
@@ -29,18 +29,6 @@ DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
 DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
-
-
-@contextmanager
-def _quiet(envs: VectorEnv | None) -> Iterator[None]:
-    """Do not print the tracebacks of worker processes: their error becomes one sentence."""
-    level = logger.min_level
-    if envs is not None and isinstance(envs.unwrapped, AsyncVectorEnv):
-        logger.min_level = logger.ERROR + 1
-    try:
-        yield
-    finally:
-        logger.min_level = level
 
 
 class GymnasiumEnv(BatchEnv):
@@ -179,8 +167,7 @@ class GymnasiumEnv(BatchEnv):
     def close(self) -> None:
         """Close the environments and their processes, also if one of these has ended."""
         try:
-            with _quiet(self._envs):
-                self._envs.close()
+            self._call("be closed", self._envs.close)
         except Exception:  # whatever an environment raises must not hide an earlier error
             for process in getattr(self._envs.unwrapped, "processes", ()):
                 process.kill()
@@ -188,9 +175,11 @@ class GymnasiumEnv(BatchEnv):
 
     def _call(self, what: str, function: Callable[[], Any]) -> Any:
         """Call the environments; an error of theirs becomes a sentence."""
+        envs, level = getattr(self, "_envs", None), logger.min_level
+        if envs is not None and isinstance(envs.unwrapped, AsyncVectorEnv):
+            logger.min_level = logger.ERROR + 1  # without the tracebacks of worker processes
         try:
-            with _quiet(getattr(self, "_envs", None)):
-                return function()
+            return function()
         except (InputError, SimulationError):
             raise
         except Exception as error:
@@ -203,6 +192,8 @@ class GymnasiumEnv(BatchEnv):
             raise SimulationError(
                 f"{self.name} could not {what} ({type(error).__name__}: {reason}); {remedy}"
             ) from error
+        finally:
+            logger.min_level = level
 
     def _find_state_keys(self, state: str) -> tuple[str, ...]:
         space = self._envs.single_observation_space

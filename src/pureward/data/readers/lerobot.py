@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -72,23 +73,14 @@ def read(path: Path, options: Options) -> Dataset:
 
 def _image_keys(info: Info, options: Options) -> tuple[str, ...]:
     """Columns of images; `images` may leave out "observation.images."."""
-    found = [
-        name
+    found = {
+        _short(name): name
         for name, feature in info.features.items()
         if feature.get("dtype") in ("video", "image") and not _is_depth(feature)
-    ]
-    if options.images is None:
-        if len(found) != 1:
-            raise InputError(
-                f"there must be one image, got {found}; say which, in the order of their channels: "
-                "images=(...), or --images NAME NAME"
-            )
-        return (found[0],)
-    names = {_short(name): name for name in found}
-    for name in options.images:
-        if name not in found and name not in names:
-            raise InputError(f"unknown image {name!r}; choose from {list(names)}")
-    return tuple(name if name in found else names[name] for name in options.images)
+    }
+    if options.images is not None:
+        options = replace(options, images=tuple(map(_short, options.images)))
+    return tuple(found[name] for name in options.chosen(list(found)))
 
 
 def _short(key: str) -> str:

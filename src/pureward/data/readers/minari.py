@@ -65,7 +65,8 @@ def read(path: Path, options: Options) -> Dataset:
         storage = MinariStorage.read(folder)
         vars(sys.modules[type(storage).__module__])["Image"] = _JpegOnly
         space, own = storage.observation_space, metadata.get(OURS)
-        keys = _image_keys(space, options.images)
+        found = tuple(_image_keys(space))
+        keys = options.chosen(found) if found or options.images else ()
         columns = space.spaces if isinstance(space, spaces.Dict) else {}
         # Elsewhere "state", "success" and "split" may have another meaning.
         ours = isinstance(own, dict) and not {"state", "qpos", "frames"}.isdisjoint(columns)
@@ -74,10 +75,8 @@ def read(path: Path, options: Options) -> Dataset:
                 f"observations must hold uint8 colour images, got {space}; record the dataset "
                 "with an environment that observes pixels"
             )
-        splits = options.splits(metadata["total_episodes"])
-        if ours:
-            tagged = _tagged(storage, len(splits))
-            splits = [own or other for own, other in zip(tagged, splits, strict=True)]
+        count = metadata["total_episodes"]
+        splits = options.fill(_tagged(storage, count)) if ours else options.splits(count)
     file = folder / FILE if storage.FORMAT == "hdf5" else folder
 
     def episode(index: int) -> Episode:
@@ -264,24 +263,11 @@ def _is_jpeg(storage: MinariStorage, key: str) -> bool:
     return storage.jpeg_encoding and is_image_space(_at(storage.observation_space, key))
 
 
-def _image_keys(space: spaces.Space, wanted: tuple[str, ...] | None) -> tuple[str, ...]:
+def _image_keys(space: spaces.Space, prefix: str = "") -> Iterator[str]:
     """The paths ("camera/top") of the colour images in a space; "" is the space itself."""
-    found = tuple(_paths(space))
-    for name in wanted or ():
-        if name not in found:
-            raise InputError(f"unknown image {name!r}; choose from {list(found)}")
-    if not wanted and len(found) > 1:
-        raise InputError(
-            f"observations hold several images, {list(found)}; "
-            "say which, in the order of their channels: images=(...), or --images NAME NAME"
-        )
-    return wanted or found
-
-
-def _paths(space: spaces.Space, prefix: str = "") -> Iterator[str]:
     if isinstance(space, spaces.Dict):
         for name, part in space.spaces.items():
-            yield from _paths(part, f"{prefix}/{name}".lstrip("/"))
+            yield from _image_keys(part, f"{prefix}/{name}".lstrip("/"))
     elif isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3:
         first, *middle, last = space.shape
         orders = ((last, first, *middle), (first, *middle, last))

@@ -34,11 +34,11 @@ def read(path: Path, options: Options) -> Dataset:
             demos = demos_in(root)
             splits = _splits(root, demos, options)
             rate = _rate(root)
-    images: tuple[str, ...] = ()
-    if demos:
-        with guarding(f"{path}, {demos[0]}"), h5py.File(path, "r") as root:
-            first = _group(_group(root, "data"), demos[0])
-            images = _image_keys(_group(first, "obs"), options)
+            images: tuple[str, ...] = ()
+            for demo in demos[:1]:
+                with guarding(f"{path}, {demo}"):
+                    first = _group(_group(root, "data"), demo)
+                    images = _image_keys(_group(first, "obs"), options)
 
     def episode(index: int) -> Episode:
         where = f"{path}, {demos[index]}"
@@ -126,18 +126,12 @@ def _image_keys(seen: h5py.Group, options: Options) -> tuple[str, ...]:
     """Names of the images among the observations."""
     columns = {str(name): _column(seen, str(name)) for name in seen}
     found = [n for n, c in columns.items() if c is not None and c.ndim == 4 and c.dtype == np.uint8]
-    if options.images is not None:
-        unknown = [name for name in options.images if name not in found]
-        if unknown:
-            raise InputError(f"unknown image {unknown[0]!r}; choose from {found}")
-        return options.images
-    if len(found) != 1:
+    if not found and options.images is None:
         raise InputError(
-            f"observations must hold one image, got {found} of {list(columns)}; say which, in the "
-            "order of their channels: images=(...), or --images NAME NAME; files without images "
-            "need robomimic's dataset_states_to_obs.py"
+            f"observations must hold an image, got {list(columns)}; files without images need "
+            "robomimic's dataset_states_to_obs.py"
         )
-    return tuple(found)
+    return options.chosen(found)
 
 
 def _camera(path: Path, demo: h5py.Group, key: str, arrives: bool) -> Images:
