@@ -61,7 +61,10 @@ def test_closed_streams_are_replaced_by_dev_null():
         (["show", "reach", "--out", "{file}/deep"], "must be a folder or be in one"),
         (["show", "reach", "--policy", "os:getcwd", "--out", "{out}"], "must turn states"),
         (["reproduce", "imitation", "--budget", "-1", "--dry-run"], "number of minutes, got -1.0"),
-        (["reproduce", "imitation", "--seeds", "1000000000"], "seeds must be at most 1,000"),
+        (
+            ["reproduce", "imitation", "--seeds", "1000000000"],
+            "seeds must be 1 to 1,000, got 1,000,000,000",
+        ),
     ],
 )
 def test_bad_input_is_rejected_with_a_message(command, message, tmp_path, capsys):

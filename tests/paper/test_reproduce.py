@@ -119,7 +119,7 @@ def test_command_lists_runs_and_rejects_bad_input(tmp_path, capsys):
     assert "reach/nn-pugail/seed-0" in capsys.readouterr().out
     for wrong, sentence in (
         (["reproduce", "figure-9"], "choose from imitation, imitation-prior"),
-        ([*asked, "--seeds", "0"], "seeds must be at least 1"),
+        ([*asked, "--seeds", "0"], "seeds must be 1 to 1,000"),
         ([*asked, "--methods", "prl"], "has no prl; choose from gail, nn-pugail"),
         (["reproduce", "domain-gap", "--task", "reach"], "has no distractors"),
     ):

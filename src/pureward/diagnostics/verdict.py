@@ -89,7 +89,7 @@ def late_numbers(rows: Rows) -> dict[str, float]:
     """
     last = max((row["step"] for row in rows), default=0)
     numbers: dict[str, float] = {}
-    for kind in ("train", "probe", "eval"):  # a later kind replaces names of an earlier one
+    for kind in ("model", "train", "probe", "eval"):  # later kinds replace names of earlier ones
         own = [row for row in rows if row["kind"] == kind]
         late = [row for row in own if row["step"] >= (1 - LATE) * last]
         if kind == "eval" or not late:  # the policy may have changed within the last quarter

@@ -37,14 +37,14 @@ class LocalProcesses:
     """For each parallel process the GPU that it sees; None for all GPUs."""
     threads: int = 1
     """CPU threads of each process."""
-    _handles: dict[int, "LocalProcess"] = field(default_factory=dict, init=False)
+    _handles: dict[int, "_Process"] = field(default_factory=dict, init=False)
 
     @property
     def at_once(self) -> int:
         """Number of places."""
         return len(self.places)
 
-    def start(self, job: Job) -> "LocalProcess":
+    def start(self, job: Job) -> "_Process":
         """Start a job at the first free place."""
         slots = range(self.at_once)
         slot = next(n for n in slots if n not in self._handles or not self._handles[n].running())
@@ -55,7 +55,7 @@ class LocalProcesses:
         visible = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
         with environment({**visible, "OMP_NUM_THREADS": str(self.threads)}):
             process.start()
-        self._handles[slot] = LocalProcess(process, job.log, log_start)
+        self._handles[slot] = _Process(process, job.log, log_start)
         return self._handles[slot]
 
 
@@ -86,7 +86,7 @@ def local_executor(*, device: str, at_once: int = 0) -> LocalProcesses:
 
 
 @dataclass
-class LocalProcess:
+class _Process:
     """The process of a job."""
 
     process: SpawnProcess
@@ -95,11 +95,9 @@ class LocalProcess:
     """Size of the log, in bytes, when the process started."""
 
     def running(self) -> bool:
-        """Whether it still runs."""
         return self.process.is_alive()
 
     def result(self) -> Result:
-        """How it ended, by its exit code."""
         code = self.process.exitcode
         return "failed" if code is None else _RESULTS.get(code, "failed")
 
@@ -119,11 +117,9 @@ class LocalProcess:
         return last if code >= 0 else f"killed by {signal.Signals(-code).name}; {last}"
 
     def stop(self) -> None:
-        """Tell it to write a checkpoint and end."""
         self.process.terminate()
 
     def wait(self) -> None:
-        """Wait until it has ended."""
         self.process.join()
 
 

@@ -38,7 +38,7 @@ class RayTasks:
     threads: int = 1
     """CPU threads of each job."""
 
-    def start(self, job: Job) -> "RayTask":
+    def start(self, job: Job) -> "_Task":
         """Hand a job to Ray, which starts it where there is room."""
         job.log.parent.mkdir(parents=True, exist_ok=True)
         _stop_file(job).unlink(missing_ok=True)
@@ -46,7 +46,7 @@ class RayTasks:
             num_cpus=self.cpus, num_gpus=self.gpus, max_retries=_RETRIES, retry_exceptions=False
         )(_run_here)
         reference = task.remote(job, os.getcwd(), pureward.__version__, self.threads)
-        return RayTask(self.ray, reference, _stop_file(job).absolute())
+        return _Task(self.ray, reference, _stop_file(job).absolute())
 
 
 @EXECUTORS.register("ray")
@@ -88,7 +88,7 @@ def ray_executor(*, device: str, at_once: int = 0, address: str = "") -> RayTask
 
 
 @dataclass
-class RayTask:
+class _Task:
     """The Ray task of a job."""
 
     ray: Any
@@ -97,29 +97,22 @@ class RayTask:
     stop_file: Path
     """The task ends its job when this file exists."""
 
-    def running(self) -> bool:
-        """Whether it still runs, or waits for room."""
+    def running(self) -> bool:  # or it waits for room
         return not self.ray.wait([self.task], timeout=0)[0]
 
     def result(self) -> Result:
-        """How it ended."""
         return self._outcome[0]
 
     def last_line(self) -> str:
-        """The last line of its log, or why Ray could not run it."""
         return self._outcome[1]
 
     def stop(self) -> None:
-        """Tell it to write a checkpoint and end.
-
-        `ray.cancel` ends a task that waits for room. It interrupts one that runs, but the interrupt
-        may be lost, so there is also a file.
-        """
+        # `ray.cancel` ends a task that waits for room. It interrupts one that runs, but the
+        # interrupt may be lost, so there is also a file.
         self.stop_file.touch()
         self.ray.cancel(self.task, force=False)
 
     def wait(self) -> None:
-        """Wait until it has ended."""
         self.ray.wait([self.task])
 
     @cached_property

@@ -27,19 +27,12 @@ def fit_verdict(rows: Rows, method: str, *, held_out: int) -> Verdict:
             of η needs, a reward is not called healthy.
     """
     found = find_verdict(rows, method)
-    numbers = found.numbers | {
-        name: value
-        for row in rows
-        if row["kind"] == "model"
-        for name, value in row.items()
-        if name.startswith("model/")
-    }
-    explained = numbers.get("model/explained")
+    explained = found.numbers.get("model/explained")
     model = "" if explained is None else f"r_φ explains {explained:.0%} of held-out rewards"
     name, sentence = found.name, found.sentence
     for words, others in _WORDS.items():
         sentence = sentence.replace(words, others)
-    accepted = numbers.get("success/replay")
+    accepted = found.numbers.get("success/replay")
     if explained is not None and explained < EXPLAINED and name != "view mismatch":
         name, sentence = "not learned", f"{model}: annotate more episodes, or longer ones"
     elif name in ("discriminator won", "starved") and accepted is not None:
@@ -58,4 +51,4 @@ def fit_verdict(rows: Rows, method: str, *, held_out: int) -> Verdict:
             f"; no fault was found, but a verdict needs at least {FEWEST_EPISODES} held-out "
             f"episodes, got {held_out}; bring more"
         )
-    return replace(found, name=name, sentence=sentence, numbers=numbers)
+    return replace(found, name=name, sentence=sentence)

@@ -23,6 +23,8 @@ from pureward.runs.collect import collect
 from pureward.runs.config_file import flat, to_json, with_settings
 from pureward.training.presets import preset
 
+_MOST_SEEDS = 1_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
@@ -54,7 +56,7 @@ STUDIES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collecting:
+class _Collecting:
     """A dataset as a job."""
 
     task: str
@@ -66,24 +68,20 @@ class Collecting:
 
     @property
     def after(self) -> tuple[Path]:
-        """The run whose policies act."""
         return (self.out.with_name("expert"),)
 
     @property
     def log(self) -> Path:
-        """The file for its output; not in the dataset's folder, which must appear at once."""
+        # Not in the dataset's folder, which must appear at once.
         return self.out.with_name(f"{self.out.name}.log.txt")
 
     def finished(self) -> bool:
-        """Whether the dataset exists."""
         return (self.out / "card.json").is_file()
 
     def busy(self) -> bool:
-        """Whether another process collects it."""
         return is_claimed(self.out)
 
     def run(self) -> bool:
-        """Collect the episodes."""
         collect(
             self.task,
             self.after[0],
@@ -97,7 +95,7 @@ class Collecting:
         return True
 
 
-Step = Training | Collecting
+Step = Training | _Collecting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +132,8 @@ def make_plan(
         device: of every run.
         studies: settings by task.
     """
-    if seeds < 1:
-        raise InputError(f"seeds must be at least 1, got {seeds}; raise it")
+    if not 1 <= seeds <= _MOST_SEEDS:
+        raise InputError(f"seeds must be 1 to {_MOST_SEEDS:,}, got {seeds:,}; try 5")
     tasks = tuple(dict.fromkeys(tasks)) or figure.tasks
     if unknown := [task for task in tasks if task not in studies]:
         raise InputError(f"task {unknown[0]!r} has no study; choose from {', '.join(studies)}")
@@ -166,7 +164,7 @@ def make_plan(
 def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool) -> list[Step]:
     """Datasets, and their expert unless they exist; demonstrations give the expert's return."""
     sets = [
-        Collecting(task=task, out=folder / name, stages=stages, study=study, device=device)
+        _Collecting(task=task, out=folder / name, stages=stages, study=study, device=device)
         for name, stages in (("demonstrations", False), ("annotations", True))
         if annotated or not stages
     ]
