@@ -103,8 +103,7 @@ class OnlineReward:
                 verb = "takes no" if source is not None else "needs"
                 raise InputError(f"{method} {verb} {name}; give {row.positives} alone")
         check_seed(seed)
-        self.method, self.device = method, find_device(device)
-        self._stack, self._horizon = stack, horizon
+        self.method, self.device, self._stack = method, find_device(device), stack
         positives = demonstrations if annotations is None else annotations
         episodes = _episodes(positives, held_out, horizon=horizon)
         if annotations is not None:
