@@ -10,9 +10,6 @@ import torch
 
 from pureward.errors import RoomError
 
-_FLOAT = 4
-_INDEX = 8  # of an episode's slot on the shelf
-
 # Share of the free memory that a ring may take; the rest is for networks.
 _CLAIM = 0.9
 
@@ -49,27 +46,28 @@ class Layout:
         return math.ceil(self.rows / self.horizon) + 2
 
     @property
-    def frame_bytes(self) -> int:
-        """Bytes of one uint8 frame."""
-        return 0 if self.frame_shape is None else math.prod(self.frame_shape)
-
-    @property
-    def frames_bytes(self) -> int:
-        """Bytes of all frames together."""
-        return (self.rows + self.endings) * self.worlds * self.frame_bytes
-
-    @property
-    def numbers_bytes(self) -> int:
-        """Bytes of everything but the frames."""
-        arrivals = (self.rows + self.endings) * self.state_size * _FLOAT
-        departures = self.rows * (self.action_size * _FLOAT + _FLOAT + _INDEX)
-        spans = self.endings * (8 + 8 + 1)
-        return (arrivals + departures + spans) * self.worlds
+    def tables(self) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+        """Shape and type of every field of `Tables`."""
+        steps, shelf = self.steps, self.endings * self.worlds
+        tables = {
+            "state": ((shelf + steps, self.state_size), torch.float32),
+            "action": ((steps, self.action_size), torch.float32),
+            "reward": ((steps,), torch.float32),
+            "ending": ((steps,), torch.int64),
+            "begin": ((shelf,), torch.int64),
+            "last": ((shelf,), torch.int64),
+            "terminated": ((shelf,), torch.bool),
+            "episode": ((self.worlds,), torch.int64),
+            "rows": ((), torch.int64),
+        }
+        if self.frame_shape is not None:
+            tables["frames"] = ((shelf + steps, math.prod(self.frame_shape)), torch.uint8)
+        return tables
 
     @property
     def bytes(self) -> int:
         """Bytes of the whole ring."""
-        return self.frames_bytes + self.numbers_bytes
+        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.tables.values())
 
     def largest(self, free_bytes: int) -> int:
         """Return the steps of the largest such ring in that many bytes; 0 if none fits."""

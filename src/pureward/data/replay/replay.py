@@ -121,7 +121,7 @@ class Replay:
         frames = "no frames"
         if self._tables.frames is not None:
             where = "" if self._tables.frames.device == self.device else f" in {HOST}"
-            frames = f"{readable(layout.frames_bytes)} of them frames{where}"
+            frames = f"{readable(self._tables.frames.nbytes)} of them frames{where}"
         shape = f"{layout.rows:,} rows × {layout.worlds:,} worlds"
         size = readable(layout.bytes)
         return f"replay of {layout.steps:,} steps ({shape}) on {self.device}: {size}, {frames}"

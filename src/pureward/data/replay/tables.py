@@ -21,7 +21,7 @@ class Tables:
 
     state: Tensor
     """float32 (shelf + steps, state size)."""
-    frames: Tensor | None
+    frames: Tensor | None = None
     """uint8 (shelf + steps, bytes of a frame), or None."""
     action: Tensor
     """float32 (steps, action size)."""
@@ -68,19 +68,14 @@ class Tables:
 
 def allocate(layout: Layout, device: torch.device, *, frames_on_host: bool) -> Tables:
     """Return empty tables: zeros, except that `last` is −1."""
-    shelf = layout.endings * layout.worlds
-    return Tables(
-        state=torch.zeros(shelf + layout.steps, layout.state_size, device=device),
-        frames=_allocate_frames(layout, device, frames_on_host),
-        action=torch.zeros(layout.steps, layout.action_size, device=device),
-        reward=torch.zeros(layout.steps, device=device),
-        ending=torch.zeros(layout.steps, dtype=torch.int64, device=device),
-        begin=torch.zeros(shelf, dtype=torch.int64, device=device),
-        last=torch.full((shelf,), -1, dtype=torch.int64, device=device),
-        terminated=torch.zeros(shelf, dtype=torch.bool, device=device),
-        episode=torch.zeros(layout.worlds, dtype=torch.int64, device=device),
-        rows=torch.zeros((), dtype=torch.int64, device=device),
-    )
+    made = {}
+    for name, (shape, dtype) in layout.tables.items():
+        on_host = name == "frames" and frames_on_host
+        where = torch.device("cpu") if on_host else device
+        pinned = on_host and device.type == "cuda"
+        made[name] = torch.zeros(shape, dtype=dtype, device=where, pin_memory=pinned)
+    made["last"].fill_(-1)
+    return Tables(**made)
 
 
 def limits(layout: Layout, rows: int) -> dict[str, tuple[int, int]]:
@@ -141,15 +136,6 @@ def _check(
         wrong = damage(saved[name], place, *allowed.get(name, ()))
         if wrong:
             raise InputError(f"a saved replay's {name!r} {wrong}; resume from an older checkpoint")
-
-
-def _allocate_frames(layout: Layout, device: torch.device, on_host: bool) -> Tensor | None:
-    if layout.frame_shape is None:
-        return None
-    size = (layout.endings * layout.worlds + layout.steps, layout.frame_bytes)
-    if not on_host:
-        return torch.zeros(size, dtype=torch.uint8, device=device)
-    return torch.zeros(size, dtype=torch.uint8, pin_memory=device.type == "cuda")
 
 
 def _words(frames: Tensor) -> Tensor:
