@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pureward.data.dataset import known_failures
+from pureward.data.dataset import Dataset, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError, check_seed, lacks_memory
 from pureward.files import write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
-from pureward.offline.sources import Loaded, check_alike, describe, load
+from pureward.offline.sources import check_alike, describe, load
 from pureward.offline.verdict import fit_verdict
 from pureward.online.online_reward import DEFAULT_PRIOR
 from pureward.online.supervision import Supervision
@@ -102,6 +102,7 @@ def fit(
         seed: of weights and sampling.
     """
     sources = {"demonstrations": demonstrations, "annotations": annotations, "failures": failures}
+    sources["unlabeled"] = unlabeled
     given = {name: source for name, source in sources.items() if source is not None}
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
     _check(method, given, updates, prior)
@@ -109,7 +110,7 @@ def fit(
     settings = {
         "task": "offline",
         "method": method,
-        **{name: describe(source) for name, source in ({"unlabeled": unlabeled} | given).items()},
+        **{name: describe(source) for name, source in given.items()},
         "prior": DEFAULT_PRIOR if prior is None else prior,
         "images": list(images),
         "stack": stack,
@@ -121,11 +122,10 @@ def fit(
     _check_settings(directory, settings)
     read = {"images": images, "held_out": held_out, "device": place}
     loaded = {name: load(name, source, **read) for name, source in given.items()}
-    logs = load("unlabeled", unlabeled, **read)
     if failures is not None:
         one = loaded["failures"]
-        loaded["failures"] = replace(one, episodes=known_failures(one.episodes, failures))
-    fitter = _fitter(loaded, logs, method, prior, stack, config, place, seed)
+        loaded["failures"] = replace(one, episodes=known_failures(one, failures))
+    fitter = _fitter(loaded, method, prior, stack, config, place, seed)
     with directory, StopSignal() as stop:
         _check_settings(directory, settings)  # another process may have been here
         directory.checkpoints.mkdir(exist_ok=True)
@@ -154,8 +154,7 @@ def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None
 
 
 def _fitter(
-    loaded: dict[str, Loaded],
-    logs: Loaded,
+    loaded: dict[str, Dataset],
     method: str,
     prior: str | float | None,
     stack: int,
@@ -163,33 +162,34 @@ def _fitter(
     device: torch.device,
     seed: int,
 ) -> Fitter:
-    for each in (*loaded.values(), logs):
-        print(each)
-    check_alike([*loaded.values(), logs])
-    positives = loaded.get("demonstrations") or loaded["annotations"]
+    for name, episodes in loaded.items():
+        print(f"{name}: {len(episodes):,} episodes, {sum(map(len, episodes)):,} frames")
+    check_alike(loaded)
+    kind = "demonstrations" if "demonstrations" in loaded else "annotations"
+    positives, logs = loaded[kind], loaded["unlabeled"]
     annotated = None
     if "annotations" in loaded:
-        check_rated(loaded["annotations"].episodes, "annotations")
-        if positives.name == "demonstrations":
-            rated = [one for one in loaded["annotations"].episodes if one.split != FAILURE]
+        check_rated(loaded["annotations"], "annotations")
+        if kind == "demonstrations":
+            rated = [one for one in loaded["annotations"] if one.split != FAILURE]
             annotated = FrameBank(rated, stack=stack, device=device)
     row = METHODS[method]
     if row.has_discriminator and row.prior is None:
-        _check_enough(positives, logs, prior)
+        _check_enough(kind, loaded, prior)
     images = positives.images or logs.images
-    data = Supervision.of(positives.episodes, stack=stack, device=device, images=images)
+    data = Supervision.of(positives, stack=stack, device=device, images=images)
     rated = len((annotated or data.train).episodes.unique())
     if row.has_reward_model and config.model.held_out and rated < 2:
         raise InputError(
             f"r_φ needs at least 2 annotated episodes that are not held out, got {rated} of "
-            f"{len(loaded['annotations'].episodes)}; annotate more or lower --held-out"
+            f"{len(loaded['annotations'])}; annotate more or lower --held-out"
         )
     known = None
     if "failures" in loaded:
-        known = FrameBank(loaded["failures"].episodes, stack=stack, device=device)
+        known = FrameBank(loaded["failures"], stack=stack, device=device)
     return Fitter(
         data,
-        FrameBank(logs.episodes, stack=stack, device=device),
+        FrameBank(logs, stack=stack, device=device),
         method=method,
         prior=prior,
         failures=known,
@@ -199,14 +199,14 @@ def _fitter(
     )
 
 
-def _check_enough(positives: Loaded, logs: Loaded, prior: str | float | None) -> None:
+def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float | None) -> None:
     """Refuse an estimate of η from too few episodes."""
     if "scores" not in parse_prior(DEFAULT_PRIOR if prior is None else prior).wants:
         return
-    held = sum(episode.split == HELD_OUT for episode in positives.episodes)
+    held, logs = len(loaded[kind].split(HELD_OUT)), len(loaded["unlabeled"])
     for name, count, remedy in (
-        (f"held-out {positives.name}", held, "pass --held-out 0.5, or give η, --prior 0.5"),
-        ("unlabeled episodes", len(logs.episodes), "bring more, or give η, --prior 0.5"),
+        (f"held-out {kind}", held, "pass --held-out 0.5, or give η, --prior 0.5"),
+        ("unlabeled episodes", logs, "bring more, or give η, --prior 0.5"),
     ):
         if count < FEWEST_EPISODES:
             raise InputError(

@@ -2,8 +2,8 @@
 """Episodes of any source with their frames in memory, within a bound."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,28 +19,6 @@ if TYPE_CHECKING:
     from pureward.data.dataset import Source
 
 _MOST_BYTES = 4 << 30  # of the frames of one source
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loaded:
-    """The episodes of a source, with frames in memory."""
-
-    name: str
-    """What the source is for, such as "demonstrations"."""
-    episodes: list[Episode]
-    left_out: int
-    """Episodes that did not fit into the bound."""
-    lossy: bool
-    frame_shape: tuple[int, ...]
-    images: tuple[str, ...]
-    """Names of the images that are stacked as channels; () if they have none."""
-
-    def __str__(self) -> str:
-        steps = sum(map(len, self.episodes))
-        told = f"{self.name}: {len(self.episodes):,} episodes, {steps:,} frames"
-        if self.left_out:
-            told += f"; {self.left_out:,} more, chosen at random, do not fit into memory"
-        return told
 
 
 def describe(source: "Source") -> str:
@@ -59,8 +37,8 @@ def load(
     images: Sequence[str] = (),
     held_out: float = 0.2,
     device: torch.device | str = "cpu",
-) -> Loaded:
-    """Read episodes in a random order until a bound of memory is reached; keep their order.
+) -> Dataset:
+    """Read episodes with frames into memory, in a random order until a bound is reached.
 
     The bound is 4 GB of frames, or a third of the free memory if that is less.
 
@@ -70,6 +48,9 @@ def load(
         images: names of the images to stack, if the source has several.
         held_out: share of the episodes to hold out, if the source has no splits.
         device: where frames are drawn, if the source has states only.
+
+    Returns:
+        The episodes that were read, in the order of the source.
     """
     dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
     free = claimable_bytes(torch.device("cpu"))
@@ -83,36 +64,29 @@ def load(
         if room < 0 and kept:
             break
         kept[index] = in_memory(episode)
-    episodes = [kept[index] for index in sorted(kept)]
-    first = episodes[0].frames
-    assert first is not None
-    return Loaded(
-        name=name,
-        episodes=episodes,
-        left_out=len(dataset) - len(episodes),
-        lossy=dataset.lossy,
-        frame_shape=tuple(first.shape[1:]),
-        images=dataset.images,
-    )
+    if left := len(dataset) - len(kept):
+        print(f"{name}: {left:,} episodes, chosen at random, do not fit into memory")
+    return replace(dataset, episodes=[kept[index] for index in sorted(kept)])
 
 
-def check_alike(loaded: Sequence[Loaded]) -> None:
+def check_alike(loaded: Mapping[str, Dataset]) -> None:
     """Refuse sources whose frames have different shapes or channels; warn of loss on one side."""
-    first = loaded[0]
-    for other in loaded[1:]:
-        if other.frame_shape != first.frame_shape:
+    (name, first), *others = loaded.items()
+    shapes = {n: tuple(f.shape[1:]) for n, d in loaded.items() if (f := d[0].frames) is not None}
+    for other, dataset in others:
+        if shapes[other] != shapes[name]:
             raise InputError(
-                f"all frames must have one shape, got {first.frame_shape} in the {first.name} and "
-                f"{other.frame_shape} in the {other.name}; choose the same --images in both"
+                f"all frames must have one shape, got {shapes[name]} in the {name} and "
+                f"{shapes[other]} in the {other}; choose the same --images in both"
             )
-        if in_another_order(first.images, other.images):
+        if in_another_order(first.images, dataset.images):
             raise InputError(
-                f"images must be in one order, got {list(first.images)} in the {first.name} and "
-                f"{list(other.images)} in the {other.name}; choose the same --images in both"
+                f"images must be in one order, got {list(first.images)} in the {name} and "
+                f"{list(dataset.images)} in the {other}; choose the same --images in both"
             )
-        if other.lossy != first.lossy:
-            which = other if other.lossy else first
+        if dataset.lossy != first.lossy:
             print(
-                f"warning: frames of the {which.name} were compressed with loss and the others "
-                "were not, which a discriminator can learn; run `pureward check`"
+                f"warning: frames of the {other if dataset.lossy else name} were compressed with "
+                "loss and the others were not, which a discriminator can learn; run "
+                "`pureward check`"
             )
