@@ -44,12 +44,10 @@ def import_(
     """
     from collections import Counter
 
-    from pureward.data.lazy import LazyEpisodes
     from pureward.data.writers.own import import_episodes
 
     made = import_episodes(source, out, images=images, size=size, held_out=held_out)
-    assert isinstance(made.episodes, LazyEpisodes)
-    for split, count in Counter(made.episodes.splits).items():
+    for split, count in Counter(made.splits).items():
         print(f"{split:8} {count:4} episodes")
     if made.lossy:
         print("The source was compressed with loss: a discriminator may tell it from your frames.")

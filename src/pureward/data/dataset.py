@@ -60,6 +60,13 @@ class Dataset(Sequence[Episode]):
         """Return one episode or several; those on disk are read at each call."""
         return self.episodes[index]
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The split of each episode; those on disk are not read."""
+        if isinstance(self.episodes, LazyEpisodes):
+            return self.episodes.splits
+        return tuple(episode.split for episode in self.episodes)
+
     def split(self, name: str) -> Sequence[Episode]:
         """Return the episodes of a split: "train", "held-out" or "failure"."""
         check_split(name)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pureward.data.dataset import read_episodes
 from pureward.data.episodes import Episode
-from pureward.data.lazy import LazyEpisodes
 from pureward.data.sketches import (
     Sketch,
     annotators,
@@ -74,15 +73,12 @@ class Source:
 
     def describe(self) -> dict[str, Any]:
         """Return its name and the splits of its episodes."""
-        inner = self._dataset.episodes
-        lazy = isinstance(inner, LazyEpisodes)
-        splits = inner.splits if lazy else [episode.split for episode in inner]
         return {
             "name": self.path.name or str(self.path),
             "path": str(self.path),
             "sidecar": str(self._sidecar),
             "task": self._dataset.task or "",
-            "splits": list(splits),
+            "splits": self._dataset.splits,
             "annotators": self._progress(),
         }
 

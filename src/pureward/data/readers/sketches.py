@@ -46,7 +46,7 @@ def read(path: Path, options: Options) -> Dataset:
             f"{path} has a sketch of episode {numbers[-1]}, and {base} has {len(dataset)} "
             "episodes; delete it, or restore the data"
         )
-    given = _splits(dataset)
+    given = dataset.splits
     splits = [FAILURE if _failed(found[n]) else given[n] for n in numbers]
 
     def episode(index: int) -> Episode:
@@ -55,12 +55,6 @@ def read(path: Path, options: Options) -> Dataset:
         return _rated(dataset[number], found[number], splits[index], where)
 
     return replace(dataset, path=path, episodes=LazyEpisodes(splits, episode))
-
-
-def _splits(dataset: Dataset) -> tuple[str, ...]:
-    if isinstance(dataset.episodes, LazyEpisodes):
-        return dataset.episodes.splits
-    return tuple(episode.split for episode in dataset.episodes)
 
 
 def _failed(sketches: list[Sketch]) -> bool:
