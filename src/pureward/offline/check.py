@@ -110,8 +110,8 @@ def _matched(ours: Survey, theirs: Survey, seed: int) -> tuple[Tensor, Tensor]:
     pairs = match_states(ours.states(), theirs.states(), seed=seed)
     if not pairs:
         return torch.empty(0), torch.empty(0)
-    first = torch.cat([ours.frame(*pair.first) for pair in pairs])
-    return first, torch.cat([theirs.frame(*pair.second) for pair in pairs])
+    first = torch.cat([ours.frame(*place) for place, _ in pairs])
+    return first, torch.cat([theirs.frame(*place) for _, place in pairs])
 
 
 def _is_data(source: object) -> bool:

@@ -2,7 +2,6 @@
 """Pairs of frames of two datasets that show nearly the same state."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,13 +15,6 @@ _MOST_EPISODES = 256  # of either side
 CLOSE = 0.25
 
 
-class Pair(NamedTuple):
-    """An episode and an instant of either side."""
-
-    first: tuple[int, int]
-    second: tuple[int, int]
-
-
 def state_of(episode: Episode) -> Tensor | None:
     """Return the policy's or the simulator's states, (T + 1, size); None without either."""
     if episode.state is not None:
@@ -31,13 +23,18 @@ def state_of(episode: Episode) -> Tensor | None:
     return torch.cat(parts, dim=1) if parts else None
 
 
-def match_states(first: Sequence[Tensor], second: Sequence[Tensor], *, seed: int = 0) -> list[Pair]:
+def match_states(
+    first: Sequence[Tensor], second: Sequence[Tensor], *, seed: int = 0
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Return pairs of instants with nearly the same state, one for an episode of either side.
 
     Args:
         first: states of each episode of a dataset, (T + 1, size).
         second: the same of the other one.
         seed: of the order in which episodes choose their partners.
+
+    Returns:
+        For each pair the number of an episode and an instant, of both sides.
     """
     sizes = {states.shape[1] for states in (*first, *second)}
     if len(sizes) != 1:
@@ -59,7 +56,7 @@ def match_states(first: Sequence[Tensor], second: Sequence[Tensor], *, seed: int
         row, column = divmod(best, len(pool))
         if float(distance[row, column]) <= CLOSE:
             partner = int(owner[column])
-            pairs.append(Pair((number, int(at[row])), (partner, int(instant[column]))))
+            pairs.append(((number, int(at[row])), (partner, int(instant[column]))))
             free &= owner != partner
     return pairs
 
