@@ -91,7 +91,8 @@ class Decoder:
     def _go_near(self, row: int) -> None:
         """Go to the last frame from which a row can be decoded, if decoding on takes longer."""
         index = self._index
-        start = _decodable_from(index, row)
+        at = bisect_right(index.keys, index.times[row])
+        start = bisect_left(index.times, index.keys[at - 1]) if at else 0
         if start > self._row + 1 or row <= self._row:
             self._container.seek(index.times[start], stream=self._stream, backward=True)
             self._decoded, self._row = self._decode(), -1
@@ -110,12 +111,6 @@ class Decoder:
                 row = bisect_left(times, frame.pts)
                 if row < len(times) and times[row] == frame.pts:
                     yield row, frame
-
-
-def _decodable_from(index: Index, row: int) -> int:
-    """The row from which the frames up to a row can be decoded."""
-    at = bisect_right(index.keys, index.times[row])
-    return bisect_left(index.times, index.keys[at - 1]) if at else 0
 
 
 @contextmanager

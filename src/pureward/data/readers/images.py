@@ -49,9 +49,7 @@ def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
             with guarding(files[row]), files[row].open("rb") as stream:
                 yield decode(stream)
 
-    check_file(files[0], root)
-    with guarding(files[0]), files[0].open("rb") as stream:
-        shape = decode(stream).shape
+    shape = next(decoded([0])).shape
     camera = Images(
         count=len(files), shape=shape, read=lambda rows: in_blocks(decoded(rows), shape)
     )

@@ -3,7 +3,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,26 +42,22 @@ def read(path: Path, options: Options) -> Dataset:
     files = list_episodes(path, is_video)
     splits = options.fill([split for _, split in files])
 
-    def episode(index: int) -> Episode:
-        file = files[index][0]
+    def episode(number: int) -> Episode:
+        file = files[number][0]
         with guarding(file):
             check_file(file, path)
-            frames = LazyFrames([camera(file)], where=str(file), size=options.size)
-            return make_episode(frames, {}, split=splits[index])
+            index = index_of(file)
+            images = Images(
+                count=len(index.times), shape=index.shape, read=partial(frames_at, file)
+            )
+            frames = LazyFrames([images], where=str(file), size=options.size)
+            return make_episode(frames, {}, split=splits[number])
 
     with guarding(files[0][0]):
         check_file(files[0][0], path)
         lossy, rate = codec_of(files[0][0])
     episodes = LazyEpisodes(splits, episode)
     return Dataset(path=path, lossy=lossy, fps=rate, states_ends=False, episodes=episodes)
-
-
-def camera(file: Path) -> Images:
-    """Return the images of a video."""
-    index = index_of(file)
-    return Images(
-        count=len(index.times), shape=index.shape, read=lambda rows: frames_at(file, rows)
-    )
 
 
 def codec_of(file: Path) -> tuple[bool, float | None]:

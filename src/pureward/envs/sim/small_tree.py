@@ -128,7 +128,7 @@ def _constants(model: mujoco.MjModel) -> str:
     """Sizes and topology as C++ constants."""
     points = _contact_points(model)
     moves = [
-        [int(_is_ancestor(model, above, body)) for above in model.dof_bodyid]
+        [_is_ancestor(model, above, body) for above in model.dof_bodyid]
         for body in range(model.nbody)
     ]
     first = [int((model.jnt_bodyid < body).sum()) for body in range(model.nbody + 1)]
@@ -141,9 +141,8 @@ def _constants(model: mujoco.MjModel) -> str:
         _array("IS_LIMITED", model.jnt_limited),
         _array("CONTACT_BODY", [model.geom_bodyid[geom] for geom, _, _ in points]),
         _array("MOTOR_JOINT", model.actuator_trnid[:, 0]),
-        f"constexpr int MOVES[{model.nbody}][{model.nv}] = "
-        + "{" + ", ".join("{" + ", ".join(map(str, row)) + "}" for row in moves) + "};",
-    ]  # fmt: skip
+        _array("MOVES", moves),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -260,6 +259,7 @@ def _rotation(quaternion: np.ndarray) -> np.ndarray:
     return matrix.reshape(3, 3)
 
 
-def _array(name: str, values: Iterable) -> str:
-    numbers = [int(value) for value in values]
-    return f"constexpr int {name}[{len(numbers)}] = {{{', '.join(map(str, numbers))}}};"
+def _array(name: str, values: np.ndarray | list) -> str:
+    numbers = np.asarray(values, dtype=int)
+    braced = str(numbers.tolist()).replace("[", "{").replace("]", "}")
+    return f"constexpr int {name}{''.join(f'[{side}]' for side in numbers.shape)} = {braced};"
