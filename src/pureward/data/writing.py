@@ -2,7 +2,7 @@
 """Writes episodes as a Minari dataset: lossless, compressed, atomic."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -93,39 +93,25 @@ def _write(group: h5py.Group, number: int, episode: Episode) -> None:
         columns["infos/success"] = episode.success
     group.create_group("infos")
     for name, values in columns.items():
-        _write_column(group, name, values)
+        _write_column(group, name, values.cpu().numpy() if isinstance(values, Tensor) else values)
     group.attrs.update({"id": number, "total_steps": len(episode)})
     group.attrs.update({"split": episode.split, "policy": episode.policy})
     if not episode.rated:
         group.attrs["rated"] = UNRATED
 
 
-def _write_column(group: h5py.Group, name: str, values: Tensor | LazyFrames | np.ndarray) -> None:
+def _write_column(group: h5py.Group, name: str, values: np.ndarray | LazyFrames) -> None:
     shape = tuple(values.shape)
-    if not np.prod(shape):
-        group.create_dataset(name, data=values)
-        return
-    dtype = _dtype(values)
-    rows = min(len(values), per_block(shape[1:], dtype.itemsize))
+    rows = min(len(values), per_block(shape[1:], values.dtype.itemsize))
     packed = {"chunks": (rows, *shape[1:]), "compression": "gzip", "shuffle": True}
-    column = group.create_dataset(name, shape, dtype, **packed)
-    start = 0
-    for part in _parts(values, rows):
-        column[start : start + len(part)] = part
-        start += len(part)
-
-
-def _parts(values: Tensor | LazyFrames | np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    if isinstance(values, LazyFrames):
-        clips = (handed_over([clip]).numpy() for clip in values.clips(rows))
-        yield from prefetched(clips)
+    if not isinstance(values, LazyFrames):
+        group.create_dataset(name, data=values, **(packed if values.size else {}))
         return
-    array = values.cpu().numpy() if isinstance(values, Tensor) else values
-    yield from (array[start : start + rows] for start in range(0, len(array), rows))
-
-
-def _dtype(values: Tensor | LazyFrames | np.ndarray) -> np.dtype:
-    return np.dtype(str(values.dtype).removeprefix("torch."))
+    column = group.create_dataset(name, shape, np.uint8, **packed)
+    start = 0
+    for clip in prefetched(handed_over([clip]).numpy() for clip in values.clips(rows)):
+        column[start : start + len(clip)] = clip
+        start += len(clip)
 
 
 def _check_size(folder: Path, episode: Episode) -> None:
@@ -163,7 +149,7 @@ def _observations(episode: Episode) -> dict[str, Tensor | LazyFrames]:
 
 
 def _space(values: Tensor | LazyFrames) -> spaces.Box:
-    dtype = _dtype(values)
+    dtype = np.dtype(str(values.dtype).removeprefix("torch."))
     low, high = (0, 255) if dtype == np.uint8 else (-np.inf, np.inf)
     return spaces.Box(low, high, values.shape[1:], dtype)  # pyright: ignore[reportArgumentType]
 
