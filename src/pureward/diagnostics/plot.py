@@ -4,7 +4,7 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any, Literal
 
@@ -26,6 +26,8 @@ _COLUMNS = {"steps": "step", "seconds": "seconds"}  # of metrics.jsonl
 #: Metrics with a panel a method: P(success) of every source; η used, estimated and true.
 SUCCESS, PRIOR = "success", "prior"
 
+#: Source of frames → its colour.
+SOURCE_COLOURS = dict(zip(SOURCES, ("C0", "C9", "C3", "C1", "C2"), strict=True))
 _COLOURS = {method: f"C{n}" for n, method in enumerate(METHODS)}
 _ESTIMATE_COLOUR = "tab:orange"
 _ABSENT = {
@@ -120,43 +122,57 @@ def fit_to_lines(axis: Axes) -> None:
         axis.set_ylim(measured.min() - margin, measured.max() + margin)
 
 
+def draw_shares(
+    axis: Axes, line: Line, metric: str, by: By = "steps", labels: Mapping[str, str] = SOURCES
+) -> None:
+    """Plot shares from 0 to 1 of a line.
+
+    Args:
+        axis: of the panel.
+        line: its runs.
+        metric: `SUCCESS` or `PRIOR`.
+        by: what the horizontal axis counts.
+        labels: of sources of frames.
+    """
+    for curve in _shares(line, metric, by, labels):
+        banded = metric == SUCCESS and len(curve[0]) >= _BAND_SEEDS
+        _draw(axis, curve, (0.0, 1.0) if banded else None)
+    for run in line.runs if metric == PRIOR else ():  # the interval of every estimate
+        low, high = (run.series("train", f"prior/{e}", _COLUMNS[by]) for e in ("low", "high"))
+        if len(low) and len(low) == len(high):
+            ends = low[:, 0], low[:, 1], high[:, 1]
+            axis.fill_between(*ends, color=_ESTIMATE_COLOUR, alpha=0.2, linewidth=0)
+    axis.set_ylim(-0.03, 1.03)
+
+
 def _share_panels(runs: Sequence[History], metric: str, by: By) -> Figure:
-    """A panel for each line over shares from 0 to 1: P(success) of every source, or η."""
-    read = _success_of if metric == SUCCESS else _prior_of
-    found = [(line, read(line, _COLUMNS[by])) for line in lines(runs)]
-    found = [(line, shares) for line, shares in found if any(series for series, *_ in shares)]
+    """A panel for each line that has measured these shares."""
+    found = [line for line in lines(runs) if any(s for s, *_ in _shares(line, metric, by))]
     if not found:
         raise InputError(f"{_ABSENT[metric]}, once they have run for a while")
     figure, axes = _figure(len(found), sharey=True)
-    several = len({line.task for line, _ in found}) > 1
-    for axis, (line, shares) in zip(axes, found, strict=True):
-        for curve in shares:
-            banded = metric == SUCCESS and len(curve[0]) >= _BAND_SEEDS
-            _draw(axis, curve, (0.0, 1.0) if banded else None)
-        for run in line.runs if metric == PRIOR else ():  # the interval of every estimate
-            low, high = (run.series("train", f"prior/{e}", _COLUMNS[by]) for e in ("low", "high"))
-            if len(low) and len(low) == len(high):
-                ends = low[:, 0], low[:, 1], high[:, 1]
-                axis.fill_between(*ends, color=_ESTIMATE_COLOUR, alpha=0.2, linewidth=0)
-        axis.set_ylim(-0.03, 1.03)
+    several = len({line.task for line in found}) > 1
+    for axis, line in zip(axes, found, strict=True):
+        draw_shares(axis, line, metric, by)
         _finish(axis, f"{line.task}, {line.label}" if several else line.label, by)
     axes[0].set_ylabel("P(success)" if metric == SUCCESS else "η")
     add_legend(figure)
     return figure
 
 
-def _success_of(line: Line, by: str) -> list[_Curve]:
-    labels = zip(SOURCES.items(), ("C0", "C9", "C3", "C1", "C2"), strict=True)
-    return [(line.series("probe", f"success/{s}", by), label, c, "-") for (s, label), c in labels]
-
-
-def _prior_of(line: Line, by: str) -> list[_Curve]:
+def _shares(line: Line, metric: str, by: By, labels: Mapping[str, str] = SOURCES) -> list[_Curve]:
+    column = _COLUMNS[by]
+    if metric == SUCCESS:
+        return [
+            (line.series("probe", f"success/{name}", column), labels[name], colour, "-")
+            for name, colour in SOURCE_COLOURS.items()
+        ]
     if not has_eta(line.method):
         return []
-    truth = [series for run in line.runs if len(series := true_eta(run, by))]
+    truth = [series for run in line.runs if len(series := true_eta(run, column))]
     return [
-        (line.series("train", "prior", by), "η used", "tab:blue", "-"),
-        (line.series("train", "prior/value", by), "η̂ and its interval", _ESTIMATE_COLOUR, "-"),
+        (line.series("train", "prior", column), "η used", "tab:blue", "-"),
+        (line.series("train", "prior/value", column), "η̂ and its interval", _ESTIMATE_COLOUR, "-"),
         (truth, "η by the simulator", "black", "--"),
     ]
 

@@ -342,7 +342,7 @@ class _Fit:
 
             rows = read_metrics(self.directory.metrics)
             verdict = fit_verdict(rows, fitter.method, held_out=fitter.held_out)
-            draw_fit(rows, fitter, path / "fit.png")
+            draw_fit(fitter, path / "fit.png")
         told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}
         made = made_with(fitter.logs.device)
         self.directory.write_status(

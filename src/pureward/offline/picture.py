@@ -9,62 +9,42 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from pureward.diagnostics.history import read_history
+from pureward.diagnostics.lines import lines
+from pureward.diagnostics.plot import PRIOR, SOURCE_COLOURS, SUCCESS, draw_shares
 from pureward.diagnostics.probe import SOURCES
-from pureward.diagnostics.verdict import Rows
 from pureward.offline.fitter import Fitter
 from pureward.offline.leak import LEAST_SPREAD, LeakReport
 from pureward.picture import cameras, save_figure
 
-#: Source of frames → its label and colour, as in the plots of runs.
-_KINDS = {
-    "train": (SOURCES["train"], "C0"),
-    "held_out": (SOURCES["held_out"], "C9"),
-    "failure": (SOURCES["failure"], "C3"),
-    "replay": ("the logs", "C1"),
-}
+_LABELS = SOURCES | {"replay": "the logs"}
 _BINS = 30
 _LONGEST_NAME = 28  # characters of a title
 _MOST_SIGMA = 3.0  # end of the colour scale
 
 
-def draw_fit(rows: Rows, fitter: Fitter, path: Path) -> None:
+def draw_fit(fitter: Fitter, path: Path) -> None:
     """Write the picture of a fit.
 
     Args:
-        rows: of its metrics.jsonl.
         fitter: after the last update.
-        path: of the PNG file.
+        path: of the PNG file, in the folder of the fit.
     """
-    estimated = any("prior/value" in row for row in rows)
-    panels = int(fitter.has_discriminator) + int(estimated) + 1
-    figure = Figure(figsize=(4.2 * panels, 3.2), layout="constrained")
-    axes = list(figure.subplots(1, panels, squeeze=False)[0])
-    if fitter.has_discriminator:
-        _draw_success(axes.pop(0), rows)
-    if estimated:
-        _draw_prior(axes.pop(0), rows)
-    _draw_rewards(axes[0], fitter)
+    (line,) = lines([read_history(path.parent)])
+    shown = [SUCCESS] if fitter.has_discriminator else []
+    shown += [PRIOR] if line.series("train", "prior/value") else []
+    figure = Figure(figsize=(4.2 * (len(shown) + 1), 3.2), layout="constrained")
+    *axes, last = figure.subplots(1, len(shown) + 1, squeeze=False)[0]
+    for axis, metric in zip(axes, shown, strict=True):
+        draw_shares(axis, line, metric, labels=_LABELS)
+        label = "P(success)" if metric == SUCCESS else "share of the logs"
+        axis.set(xlabel="updates of D", ylabel=label)
+    _draw_rewards(last, fitter)
     for axis in figure.axes:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=7, frameon=False)
     save_figure(figure, path)
-
-
-def _draw_success(axis: Axes, rows: Rows) -> None:
-    for source, (label, colour) in _KINDS.items():
-        series = _series(rows, f"success/{source}")
-        if len(series):
-            axis.plot(*series.T, color=colour, label=label)
-    axis.set(xlabel="updates of D", ylabel="P(success)", ylim=(-0.03, 1.03))
-
-
-def _draw_prior(axis: Axes, rows: Rows) -> None:
-    axis.plot(*_series(rows, "prior").T, color="tab:blue", label="η used")
-    axis.plot(*_series(rows, "prior/value").T, color="tab:orange", label="η̂ and its 95% interval")
-    low, high = _series(rows, "prior/low"), _series(rows, "prior/high")
-    axis.fill_between(low[:, 0], low[:, 1], high[:, 1], color="tab:orange", alpha=0.2, linewidth=0)
-    axis.set(xlabel="updates of D", ylabel="share of the logs", ylim=(-0.03, 1.03))
 
 
 def _draw_rewards(axis: Axes, fitter: Fitter) -> None:
@@ -73,16 +53,10 @@ def _draw_rewards(axis: Axes, fitter: Fitter) -> None:
     high = max(max(values.max() for values in found.values()), low + 1e-6)
     bins = np.linspace(low, high, _BINS + 1)
     for source, values in found.items():
-        label, colour = _KINDS[source]
-        share = np.full(len(values), 1 / len(values))
-        axis.hist(values, bins, weights=share, histtype="step", color=colour, label=label)  # type: ignore
+        share, style = np.full(len(values), 1 / len(values)), {"histtype": "step"}
+        style |= {"color": SOURCE_COLOURS[source], "label": _LABELS[source]}
+        axis.hist(values, bins, weights=share, **style)  # type: ignore
     axis.set(xlabel="learned reward of a frame", ylabel="share of the frames")
-
-
-def _series(rows: Rows, name: str) -> np.ndarray:
-    """A metric over updates, (count, 2)."""
-    points = [(row["step"], row[name]) for row in rows if name in row]
-    return np.array(points, dtype=float).reshape(-1, 2)
 
 
 def draw_leak(leak: LeakReport, names: tuple[str, str], path: Path) -> None:
