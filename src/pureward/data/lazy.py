@@ -143,12 +143,7 @@ class LazyFrames:
         """Yield the frames of increasing rows in batches of limited size."""
         if not len(rows):
             return
-        last = self._stored - 1
-        again = rows[-1] > last  # the repeated one
-        wanted = [row for row in rows if row <= last]
-        if again and (not wanted or wanted[-1] != last):
-            wanted.append(last)
-            again = False
+        wanted = sorted({min(row, self._stored - 1) for row in rows})
         with guarding(self._where):
             done, frames = 0, None
             for frames in _side_by_side([self._converted(one, wanted) for one in self._cameras]):
@@ -156,7 +151,7 @@ class LazyFrames:
                 yield frames
             if done != len(wanted):
                 raise InputError(f"{len(wanted)} images were expected, and {done} can be read")
-            if again:
+            if len(wanted) < len(rows):  # the last one is repeated
                 assert frames is not None
                 yield frames[-1:]
 

@@ -45,9 +45,8 @@ class Rasterizer:
         scene = read_scene(model, size)
         self._kernel = _kernel(f"constexpr int THREADS = {_THREADS};\n{scene.constants}")
         self._cameras = len(cameras)
-        self._block = _THREADS
         # One thread of the CPU draws a whole image.
-        self._threads = self._block if wp.get_device().is_cuda else 1
+        self._threads = _THREADS if wp.get_device().is_cuda else 1
         triangles = scene.triangles
         tables = {
             "cameras": np.array(cameras),
@@ -78,7 +77,7 @@ class Rasterizer:
             dim=data.nworld * self._cameras * self._threads,
             inputs=[self._tables, *poses, data.light_xpos, data.light_xdir],
             outputs=[wp.from_torch(frames.view(-1))],
-            block_dim=self._block,
+            block_dim=_THREADS,
         )
 
 
