@@ -19,21 +19,20 @@ def prefetched(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
     An error of the iterator is raised here. If this generator is closed, the thread ends. Large
     tensors should be `handed_over`.
     """
-    with ThreadPoolExecutor(1, "pureward-prefetch") as thread:
-        made = deque(thread.submit(next, items) for _ in range(ahead))
-        try:
-            while True:
-                try:
-                    item = made.popleft().result()
-                except StopIteration:
-                    return
-                made.append(thread.submit(next, items))
-                yield item
-        finally:
-            for waiting in made:
-                waiting.cancel()
-            if isinstance(items, Generator):
-                thread.submit(items.close)
+    thread = ThreadPoolExecutor(1, "pureward-prefetch")
+    made = deque(thread.submit(next, items) for _ in range(ahead))
+    try:
+        while True:
+            try:
+                item = made.popleft().result()
+            except StopIteration:
+                return
+            made.append(thread.submit(next, items))
+            yield item
+    finally:
+        thread.shutdown(cancel_futures=True)
+        if isinstance(items, Generator):
+            items.close()
 
 
 def handed_over(parts: Sequence[Tensor]) -> Tensor:
