@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole episodes from the replies of actors, and their way into the replay, one step a row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,6 +16,8 @@ class Episode:
 
     tensors: dict[str, Tensor]
     """"action", "reward" and "success", (T, …); "state" and, with cameras, "frames", (T + 1, …)."""
+    tables: dict[str, Tensor] = field(default_factory=dict)
+    """The memory of the tensors, for a later episode."""
     terminated: bool
     """Whether it ended in a terminal state; otherwise by time."""
     version: float = 0.0
@@ -32,7 +34,9 @@ class Episode:
 class OpenEpisode:
     """The steps of a world since its last episode ended."""
 
-    pieces: list[dict[str, Tensor]] = field(default_factory=list)
+    tables: dict[str, Tensor] = field(default_factory=dict)
+    """Rows of steps, with room for more. New memory is slow, so tables of earlier episodes serve
+    again."""
     versions: int = 0
     """Sum over steps of the version of the weights."""
     began: int = 0
@@ -40,18 +44,28 @@ class OpenEpisode:
 
     def add(self, piece: dict[str, Tensor], version: int, row: int) -> None:
         """Add steps, tensors (steps, …), that were asked for at a row."""
-        self.began = self.began if self.pieces else row
-        self.pieces.append(piece)
+        self.began = self.began if self.steps else row
+        stop = self.steps + len(piece["action"])
+        for name, part in piece.items():
+            table = self.tables.get(name)
+            if table is None or len(table) <= stop:  # a row for the last observation
+                self.tables[name] = part.new_empty((2 * stop + 32, *part.shape[1:]))
+                if table is not None:
+                    self.tables[name][: self.steps] = table[: self.steps]
+            self.tables[name][self.steps : stop] = part
         self.versions += version * len(piece["action"])
-        self.steps += len(piece["action"])
+        self.steps = stop
 
     def end(self, final: Mapping[str, Tensor], actor: int) -> Episode:
         """Return the whole episode, with its last observation."""
-        whole = {name: torch.cat([p[name] for p in self.pieces]) for name in self.pieces[0]}
+        for name, last in final.items():
+            self.tables[name][self.steps] = last
+        whole = {name: self.tables[name][: self.steps + (name in final)] for name in self.tables}
         terminated = bool(whole.pop("terminated")[-1])
         del whole["truncated"]
         return Episode(
-            tensors=whole | {name: torch.cat([whole[name], final[name][None]]) for name in final},
+            tensors=whole,
+            tables=self.tables,
             terminated=terminated,
             version=self.versions / self.steps,
             began=self.began,
@@ -62,9 +76,9 @@ class OpenEpisode:
 class Assembly:
     """The open episodes of an actor's worlds."""
 
-    def __init__(self, actor: int, worlds: int) -> None:
-        """Begin with no steps."""
-        self.actor = actor
+    def __init__(self, actor: int, worlds: int, free: list[dict[str, Tensor]]) -> None:
+        """Begin with no steps; `free` has tables of episodes that are no longer needed."""
+        self.actor, self._free = actor, free
         self.open = [OpenEpisode() for _ in range(worlds)]
 
     def add(self, reply: Mapping[str, Tensor], row: int) -> list[Episode]:
@@ -91,7 +105,7 @@ class Assembly:
                     last = int(number[stop - 1, world])
                     final = {name: each[last] for name, each in finals.items()}
                     whole.append(self.open[world].end(final, self.actor))
-                    self.open[world] = OpenEpisode()
+                    self.open[world] = OpenEpisode(self._free.pop() if self._free else {})
                 start = stop
         return whole
 
@@ -116,24 +130,42 @@ class Column:
         return 0 if self.episode is None else len(self.episode) - self.at
 
 
-def take_row(columns: Sequence[Column], device: torch.device) -> tuple[Observation, Tensor, Step]:
-    """Take the next step of every column; each must have one left."""
+def take_row(
+    columns: Sequence[Column], device: torch.device, arrived: Observation | None = None
+) -> tuple[Observation, Tensor, Step]:
+    """Take the next step of every column; each must have one left.
+
+    Args:
+        columns: worlds of the replay.
+        device: of the result.
+        arrived: the arrival of the last row, to copy only observations that begin an episode.
+    """
     now = [(c.episode, c.at) for c in columns if c.episode is not None]
     assert len(now) == len(columns), "every column has an episode"
     for column in columns:
         column.at += 1
 
-    def stacked(name: str, ahead: int = 0) -> Tensor:
-        return torch.stack([e.tensors[name][at + ahead] for e, at in now]).to(device)
+    begun = [row for row, (_, at) in enumerate(now) if at == 0]
 
-    def observation(ahead: int) -> Observation:
-        frames = stacked("frames", ahead) if "frames" in now[0][0].tensors else None
-        return Observation(state=stacked("state", ahead), frames=frames)
+    def stacked(name: str, ahead: int = 0, rows: Iterable[int] = range(len(now))) -> Tensor:
+        steps = [(now[row][0].tensors[name], now[row][1] + ahead) for row in rows]
+        return torch.stack([table[at] for table, at in steps]).to(device)
 
+    def before(name: str) -> Tensor:
+        if arrived is None:
+            return stacked(name)
+        known: Tensor = getattr(arrived, name)
+        rows = torch.tensor(begun, device=device)
+        return known.index_copy(0, rows, stacked(name, rows=begun)) if begun else known
+
+    cameras = "frames" in now[0][0].tensors
+    obs = Observation(state=before("state"), frames=before("frames") if cameras else None)
+    arrival = Observation(
+        state=stacked("state", 1), frames=stacked("frames", 1) if cameras else None
+    )
     last = [at + 1 == len(episode) for episode, at in now]
     ended = torch.tensor(last)
     terminal = torch.tensor([end and e.terminated for end, (e, _) in zip(last, now, strict=True)])
-    arrival = observation(1)
     step = Step(
         obs=arrival,  # no action is chosen here
         reward=stacked("reward"),
@@ -142,7 +174,7 @@ def take_row(columns: Sequence[Column], device: torch.device) -> tuple[Observati
         success=stacked("success"),
         final_obs=arrival,
     )
-    return observation(0), stacked("action"), step
+    return obs, stacked("action"), step
 
 
 def pack_columns(columns: Sequence[Column]) -> dict[str, Tensor]:

@@ -80,7 +80,9 @@ class Actors(BatchEnv):
         self._oldest = max(config.replay.capacity // config.worlds, 4 * self.horizon)
         self._actors: list[_Actor] = []
         self._columns = [Column() for _ in range(self.worlds)]
+        self._arrived: Observation | None = None  # what the last row arrived at
         self._waiting: deque[Episode] = deque()
+        self._free: list[dict[str, Tensor]] = []  # tables of episodes that are in the replay
         self.counts = dict.fromkeys(_COUNTS, 0)
         self._rows = self._published = 0
         self._published_at = -1.0
@@ -123,7 +125,9 @@ class Actors(BatchEnv):
             self._check_heartbeats()
         self._rows += 1
         self.counts["taken"] += self.worlds
-        return take_row(self._columns, self.device)
+        row = take_row(self._columns, self.device, self._arrived)
+        self._arrived = row[2].final_obs
+        return row
 
     def left(self) -> dict[str, int]:
         """Return the steps that were received and are neither taken nor dropped, by where."""
@@ -188,7 +192,7 @@ class Actors(BatchEnv):
             "success": (torch.bool, ()),
             **frames,
         }
-        self._columns = unpack_columns(saved, kinds)
+        self._columns, self._arrived = unpack_columns(saved, kinds), None
         self.counts = dict(zip(_COUNTS, saved["counts"].tolist(), strict=True))
         self._rows = int(saved["rows"])
         return self.reset()
@@ -202,7 +206,7 @@ class Actors(BatchEnv):
             worlds=self._each,
             seed=random.Random(str(words)).getrandbits(31),
         )
-        assembly = Assembly(index, self._each)
+        assembly = Assembly(index, self._each, self._free)
         return _Actor(self._host.start(spec), assembly, deque(), time.monotonic())
 
     def _receive(self, seconds: float, at_random: bool) -> None:
@@ -244,6 +248,8 @@ class Actors(BatchEnv):
                     self.counts["stale_episodes"] += 1
                     self.counts["dropped_steps"] += len(episode)
                     continue
+                if column.episode is not None:
+                    self._free.append(column.episode.tables)
                 column.episode, column.at = episode, 0
                 self._stale.append(updates - episode.version)
         return True
