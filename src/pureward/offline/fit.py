@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,8 @@ def fit(
         begun = directory.config.exists()
         saved = checkpoint.read_newest(directory.checkpoints) if begun else None
         write_json(directory.config, settings)
-        return _Fit(directory, fitter, updates, stop, saved).run()
+        total = updates if fitter.has_discriminator else 0
+        return _Fit(directory, fitter, total, stop, saved).run()
 
 
 def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None:
@@ -232,20 +233,18 @@ class _StoppedError(Exception):
     """Ends the fit of r_φ when a stop was requested."""
 
 
+@dataclass
 class _Fit:
     """A fit in a folder: bar, metrics, checkpoints, plot and verdict."""
 
-    def __init__(
-        self,
-        directory: RunDirectory,
-        fitter: Fitter,
-        updates: int,
-        stop: StopSignal,
-        saved: checkpoint.Checkpoint | None,
-    ) -> None:
-        self.directory, self.fitter, self.stop, self.saved = directory, fitter, stop, saved
-        self.total = updates if fitter.has_discriminator else 0
-        self.seconds, self.began = 0.0, time.monotonic()
+    directory: RunDirectory
+    fitter: Fitter
+    total: int
+    """Updates of D at the end."""
+    stop: StopSignal
+    saved: checkpoint.Checkpoint | None
+    seconds: float = 0.0
+    began: float = field(default_factory=time.monotonic)
 
     def run(self) -> Fitted:
         """Fit, or continue, and write the result."""

@@ -7,9 +7,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from pureward.data.dataset import (
     READERS,
@@ -31,9 +32,6 @@ from pureward.rewards.saved import load_reward
 from pureward.scoring.pipeline import columns, score_episodes
 from pureward.scoring.table import Scores, Table
 from pureward.types import find_device
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ABOUT = "score.json"
 _RATE = 20.0  # frames per second of films of datasets that do not state theirs
@@ -223,7 +221,7 @@ def _terminal_reward(reward: LearnedReward, discount: float | None) -> float:
 def _copy(source: Path, target: Path, dataset: Dataset, scores: Scores, bonus: float) -> None:
     """Write the dataset with the rewards of arrival frames; terminal steps get a bonus."""
 
-    def rewards(number: int) -> "NDArray":
+    def rewards(number: int) -> NDArray:
         values = scores.of(number)["reward"][1:].copy()
         if bonus and dataset[number].terminated:
             values[-1] += bonus

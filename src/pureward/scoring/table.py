@@ -9,19 +9,16 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pureward.data.guard import check_file, check_fits, guarding
 from pureward.errors import InputError
 from pureward.files import clear_leftovers, whole_file
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FILE = "rewards.parquet"
 _PARTS = "parts"
@@ -88,7 +85,7 @@ class Table:
     def _found(self) -> list[Path]:
         return sorted(self._parts.glob("[0-9]*.parquet"))
 
-    def _save(self, kept: "list[tuple[int, NDArray]]") -> None:
+    def _save(self, kept: list[tuple[int, NDArray]]) -> None:
         if not kept:
             return
         counts = [values.shape[1] for _, values in kept]
@@ -122,7 +119,7 @@ class Table:
 class Scores:
     """The values of all frames, by episode."""
 
-    def __init__(self, episodes: "NDArray", columns: "dict[str, NDArray]") -> None:
+    def __init__(self, episodes: NDArray, columns: dict[str, NDArray]) -> None:
         """Take the episode of each frame, in order, and the values of all frames by name."""
         self.columns = columns
         count = int(episodes[-1]) + 1 if len(episodes) else 0
@@ -132,7 +129,7 @@ class Scores:
         """Return the number of episodes."""
         return len(self._starts) - 1
 
-    def of(self, number: int) -> "dict[str, NDArray]":
+    def of(self, number: int) -> dict[str, NDArray]:
         """Return the values of an episode's frames, (T + 1,) each, by name."""
         span = slice(self._starts[number], self._starts[number + 1])
         return {name: values[span] for name, values in self.columns.items()}
