@@ -11,8 +11,7 @@ import pureward
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import Episode
-from pureward.data.pack import GRID, compact
-from pureward.data.writing import write_episodes
+from pureward.data.writing import GRID, compact, write_episodes
 from pureward.runs.collect import rollout
 
 

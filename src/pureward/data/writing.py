@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from pureward.data.readers.minari import OURS, UNRATED
 from pureward.errors import InputError
 from pureward.files import whole_folder
 
+#: What `compact` rounds to: 0.03 mm, 0.002°, and a five-hundredth of a pixel of our cameras.
+#: With a power of two the last bits of each mantissa are zero, which compresses well.
+GRID = 2.0**-15
 _NOT_A_NAME = re.compile(r"[^-_\w]")
 
 
@@ -78,6 +82,23 @@ def write_episodes(
             }
         )
         storage.update_metadata({"dataset_size": storage.get_size()})
+
+
+def compact(episode: Episode) -> Episode:
+    """Return the episode without `state`, its actions and simulator fields rounded to `GRID`.
+
+    Rounded values are float32; rewards are not changed.
+    """
+    return replace(
+        episode,
+        state=None,
+        actions=None if episode.actions is None else _on_grid(episode.actions),
+        simulator={name: _on_grid(value) for name, value in episode.simulator.items()},
+    )
+
+
+def _on_grid(values: Tensor) -> Tensor:
+    return (values.double() / GRID).round().mul(GRID).float()
 
 
 def _write(group: h5py.Group, number: int, episode: Episode) -> None:

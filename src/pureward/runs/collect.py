@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 import pureward
-from pureward.data import pack
+from pureward.data import writing
 from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.replay.layout import readable
-from pureward.data.writing import write_episodes
 from pureward.envs import BatchEnv
 from pureward.envs.making import check_name
 from pureward.envs.tasks import TASKS
@@ -116,12 +115,12 @@ def collect(
             failures = 0  # the environment may not report success, so nothing is known to fail
         kept = _with_failures(played, failures)
         if compact:
-            kept = [pack.compact(episode) for episode in kept]
+            kept = [writing.compact(episode) for episode in kept]
         painter = Painter(drawing)
         _check_space(out, kept, painter if frames else None)
         facts = _facts(policy, drawing, stages=stages, frames=frames, compact=compact, seed=seed)
         stored = (painter.draw(episode) if frames else episode for episode in kept)
-        write_episodes(folder, stored, task=task, name=out.name)
+        writing.write_episodes(folder, stored, task=task, name=out.name)
         return Collected(path=out, splits=write_card(folder, kept, painter, facts))
 
 
@@ -229,7 +228,7 @@ def _facts(
         "kind": "stages of a run's learning" if stages else "demonstrations",
         "frames": "stored, lossless" if frames else "drawn on load from stored states",
         "renderer": env.renderer,
-        "rounded_to": pack.GRID if compact else None,
+        "rounded_to": writing.GRID if compact else None,
         "run": run.name,
         "seed": seed,
         "device": env.device.type,

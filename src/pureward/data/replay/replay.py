@@ -218,9 +218,14 @@ class Replay:
         return self._tables.episode % self.layout.endings * self.layout.worlds + self._world
 
     def _fractions(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Random numbers in [0, 1), float64 (batch,), that select steps.
+
+        float32 has 24 bits, too few for the steps of a large ring. The largest float64 below 1,
+        1 − 2⁻⁵³, times any total still rounds to less than the total.
+        """
         if not self._host_rows:
             raise InputError("an empty replay cannot be sampled; add steps first")
-        return self._sampler.fractions(batch, generator)
+        return torch.rand(batch, dtype=torch.float64, device=self.device, generator=generator)
 
     def _begin_episodes(self, ended: Tensor) -> None:
         """Give every world that ended its next shelf slot; without branches, for capture."""

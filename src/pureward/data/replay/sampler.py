@@ -43,14 +43,6 @@ class Sampler:
         """Return the index of a row of a world among the steps."""
         return row % self.layout.rows * self.layout.worlds + world
 
-    def fractions(self, batch: int, generator: torch.Generator) -> Tensor:
-        """Return random numbers in [0, 1), float64 (batch,), that select steps.
-
-        float32 has 24 bits, too few for the steps of a large ring. The largest float64 below 1,
-        1 − 2⁻⁵³, times any total still rounds to less than the total.
-        """
-        return torch.rand(batch, dtype=torch.float64, device=self.device, generator=generator)
-
     def chosen(self, fraction: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows and worlds of the steps that fractions select."""
         pick = (fraction * self.readable[-1]).long()
