@@ -8,7 +8,7 @@ import pytest
 
 from at_once import AtOnce, Ended
 from job import Task
-from pureward.distributed.jobs import Watcher, run_jobs
+from pureward.distributed.jobs import Printer, Watcher, run_jobs
 from pureward.distributed.processes import LocalProcesses
 from pureward.errors import TrainingError
 from pureward.runs.directory import RunDirectory
@@ -171,10 +171,11 @@ def test_a_process_reports_out_of_memory(tmp_path, does):
     assert "Traceback" not in (tmp_path / "large" / "log.txt").read_text()
 
 
-class Neighbour(Watcher):
+class Neighbour(Printer):
     """Another process that holds the folder of a job for some polls; it may finish the job."""
 
-    def __init__(self, job: Task, polls: int, done: bool) -> None:
+    def __init__(self, jobs: list[Task], job: Task, polls: int, done: bool) -> None:
+        super().__init__(job.out.parent, jobs)
         self.job, self.polls, self.done = job, polls, done
         self.held = RunDirectory(job.out)
         self.held.__enter__()
@@ -186,16 +187,24 @@ class Neighbour(Watcher):
             if self.done:
                 (job.out / "done").touch()
             self.held.__exit__()
-        return True
+        return super().on_busy(job)
 
 
 @pytest.mark.parametrize(("done", "state"), [(True, "found"), (False, "finished")])
-def test_a_busy_job_waits_for_the_other_process(tmp_path, done, state):
-    jobs = [Task(tmp_path / name) for name in ("taken", "free")]
+def test_a_busy_job_waits_for_the_other_process(tmp_path, done, state, capsys):
+    jobs = [Task(tmp_path / name) for name in ("taken", "free", "old")]
+    jobs[2].run()
     executor = AtOnce()
-    outcomes = run_jobs(jobs, executor, Neighbour(jobs[0], polls=3, done=done))
-    assert states(outcomes) == {"taken": state, "free": "finished"}
+    watcher = Neighbour(jobs, jobs[0], polls=3, done=done)
+    outcomes = {one.job.out.name: one.state for one in run_jobs(jobs, executor, watcher)}
+    assert outcomes.pop("old") == "found"
+    assert outcomes == {"taken": state, "free": "finished"}
     assert executor.started == ["free"] + ["taken"] * (not done)
+    said = capsys.readouterr().out
+    assert said.count("  taken in use by another process; waiting for it\n") == 1
+    assert "[1/2] free finished after " in said
+    assert f"[2/2] taken {state}" in said
+    assert "old" not in said
 
 
 def test_a_busy_job_stops_when_the_time_is_over(tmp_path):

@@ -182,8 +182,9 @@ class Printer(Watcher):
         if state == "blocked" or (state == "found" and self.states.get(out) != _ELSEWHERE):
             return
         self.ended += 1
-        more = f" after {time.monotonic() - self._started[out]:.0f} s" * (out in self._started)
-        more += f": {outcome.message}" * (not outcome.succeeded)
+        more = "" if outcome.succeeded else f": {outcome.message}"
+        if out in self._started:
+            more = f" after {time.monotonic() - self._started[out]:.0f} s{more}"
         self._print(outcome.job, state, more, f"[{self.ended}/{self.left}] ")
 
     def _print(self, job: Job, state: str, more: str = "", prefix: str = "") -> None:
