@@ -78,6 +78,7 @@ class Recorder:
     def __init__(self) -> None:
         self.batches: list = []
         self.prior = torch.tensor(0.5)
+        self.generator = torch.Generator().manual_seed(0)
 
     def update(self, *batch):
         self.batches.append(batch[0] if len(batch) == 1 else batch)

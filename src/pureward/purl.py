@@ -128,7 +128,7 @@ class Purl:
             replay: the agent's experience; D's unlabeled frames.
             labels: rewards of replayed steps.
             batch: windows in an update of the agent.
-            generator: for all sampling.
+            generator: for the sampling of the agent's updates.
             adversary: D and its positives; None if the method has no discriminator.
             ceiling: r_max, for the metric reward/saturated.
             threshold: the reward at D = ½, for the metric reward/open.
@@ -153,7 +153,8 @@ class Purl:
     def discriminate(self) -> dict[str, Tensor]:
         """Update D on positives and the agent's frames; return metrics, on the device."""
         assert self.adversary is not None, "this method has no discriminator"
-        return self.adversary.update(self.replay, self._generator)
+        # D's own generator: on CUDA it learns beside the policy.
+        return self.adversary.update(self.replay, self.adversary.discriminator.generator)
 
     def improve(self, updates: int) -> dict[str, Tensor]:
         """Compute rewards of replayed steps and update the policy on them.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pureward.agents import AGENTS
 from pureward.agents.exploration import Exploration
-from pureward.capture import CapturedCall
+from pureward.capture import Beside, CapturedCall
 from pureward.data.replay.replay import Replay
 from pureward.envs import BatchEnv
 from pureward.errors import TrainingError
@@ -74,6 +74,10 @@ class Learner:
         self._agent_meter = Meter(env.device, updates=config.updates_per_step)
         self._reward_meter = Meter(env.device)
         self._captured: dict[str, CapturedCall] = {}
+        # On CUDA, D learns beside the policy, if the policy's updates do not read D.
+        cached = bool(self.reward.labels.tensors()) and self.reward.absorbing_reward is None
+        apart = self.purl.adversary is not None and cached and self._captures()
+        self._beside = Beside(env.device) if apart else None
 
     def act(self, state: Tensor, *, at_random: bool = False) -> Tensor:
         """Return exploring actions (worlds, action size).
@@ -112,8 +116,15 @@ class Learner:
 
     def learn(self) -> None:
         """Make the updates of one control step."""
-        self.learn_reward()
-        self.update_policy()
+        if self._beside is None:
+            self.learn_reward()
+            self.update_policy()
+        else:
+            with self._beside:
+                self.update_discriminator()
+            self.update_policy()
+            self._beside.wait()
+            self.refresh_scores()
         self.updates += self.config.updates_per_step
         if self.device.type == "cpu":
             self.check()  # on CUDA this would wait for the device
@@ -219,15 +230,19 @@ class Learner:
         *inputs: Tensor,
     ) -> Tensor:
         """Make a call that changes some tensors; on CUDA, replay its captured graph."""
-        # Reading frames from host memory synchronises, which a graph cannot do.
-        on_host = self.config.replay.storage == "host"
-        if self.device.type != "cuda" or on_host or not self.agent.captures:
+        if not self._captures():
             return call(*inputs)
         if name not in self._captured:
-            generators = [self.generator, *self.reward.generators()]
-            captured = CapturedCall(call, inputs, kept=changed(), generators=generators)
-            self._captured[name] = captured
+            # Graphs that run beside each other may not share a generator.
+            own = self.reward.generators() if name == "discriminate" else [self.generator]
+            self._captured[name] = CapturedCall(call, inputs, kept=changed(), generators=own)
         return self._captured[name](*inputs)
+
+    def _captures(self) -> bool:
+        """Return whether calls are captured as CUDA graphs."""
+        # Reading frames from host memory synchronises, which a graph cannot do.
+        on_host = self.config.replay.storage == "host"
+        return self.device.type == "cuda" and not on_host and self.agent.captures
 
 
 def _copy(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:

@@ -49,7 +49,7 @@ PRESETS = {
             "agent.value_high": 300.0,
             "agent.atoms": 201,
             "reward.ceiling": 3.0,  # at 1, half of the rewards are at the ceiling
-            "reward.refreshed": 8192,
+            "reward.refreshed": 4096,
             "reward.memory": 100_000,
             "reward.even": True,
         },
