@@ -10,8 +10,8 @@ import pureward
 from pureward.cli.data import check, fit, import_, score
 from pureward.cli.parsing import parse
 from pureward.cli.runs import config, run_verbs, settings_shown
-from pureward.cli.sweeping import sweep
-from pureward.cli.verbs import collect, demo, evaluate, plot, probe, reproduce, show, studio, tasks
+from pureward.cli.sweeping import reproduce, sweep
+from pureward.cli.verbs import collect, demo, evaluate, plot, probe, show, studio, tasks
 from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
 
 # Exit codes of a shell for a process that SIGPIPE or SIGINT ended.

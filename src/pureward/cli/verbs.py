@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs other than `expert`, `train` and `config`, which are in `runs`.
+"""The verbs `tasks`, `show`, `collect`, `evaluate`, `probe`, `plot`, `studio` and `demo`.
 
 Docstrings are the help texts. Imports are inside the functions, so that `--help` is fast.
 """
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from pureward.cli.parsing import Text, Texts
-from pureward.errors import InputError, TrainingError
+from pureward.errors import InputError
 
 Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -283,66 +283,3 @@ def demo(out: Path = Path("demo")) -> None:
     for history in done.runs:
         print(f"  {history.path.name}: {history.verdict()}")
     print(f"\n{done.seconds:.0f} s. Open {done.report.resolve()}")
-
-
-def reproduce(
-    figure: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FIGURE")],
-    task: Texts = (),
-    methods: Texts = (),
-    seeds: int = 5,
-    budget: float = 0.0,
-    dry_run: bool = False,
-    out: Path = Path("runs/paper"),
-    at_once: int = 0,
-    executor: str = "local",
-    address: Text = "",
-    device: str = "auto",
-) -> None:
-    """Reproduce a figure of the paper: train the runs, plot them, and check the paper's claims.
-
-    Call again to resume: finished runs are skipped. A failed run does not stop the others.
-
-    For example: pureward reproduce imitation --task walker --seeds 3 --dry-run
-
-    Args:
-        figure: imitation, imitation-prior, overfitting, supervised, supervised-prior, hacking or
-            domain-gap.
-        task: tasks; by default the paper's.
-        methods: methods of the figure; by default all.
-        seeds: runs per line.
-        budget: minutes for all runs, 0 for no limit; call again to resume runs that it stopped.
-        dry_run: list the runs with time and memory, and run nothing.
-        out: folder for runs, picture and table.
-        at_once: parallel runs per GPU, or on all cores; by default one per GPU, or one per core.
-        executor: what starts the runs: "local" for processes on this machine, "ray" for a Ray
-            cluster, or a plugin's.
-        address: of the Ray cluster: "auto" for the one of this machine, or HOST:PORT; by default
-            Ray is started on this machine.
-        device: "auto" (CUDA if available), "cpu" or "cuda".
-    """
-    from pureward.distributed.jobs import make_executor
-    from pureward.paper.estimate import dry_run as describe
-    from pureward.paper.figures import FIGURES
-    from pureward.paper.plan import make_plan
-    from pureward.paper.reproduce import reproduce as run
-    from pureward.paper.sweep import check_budget
-
-    check_budget(budget)  # for a dry run as well
-    plan = make_plan(
-        FIGURES[figure], out=out, tasks=task, seeds=seeds, methods=methods, device=device
-    )
-    chosen = make_executor(executor, device=device, at_once=at_once, address=address)
-    if dry_run:
-        print(describe(plan, chosen.at_once, device))
-        return
-    done = run(plan, chosen, budget_minutes=budget, device=device)
-    for row in done.claims:
-        print(f"{row['outcome']}: {row['claim']} [{row['task']}: {row['numbers']}]")
-    print("\n".join(f"  {path}" for path in done.files))
-    unfinished = [one for one in done.outcomes if one.state in ("stopped", "blocked")]
-    if unfinished:
-        print(f"{len(unfinished)} steps are not finished; call again to resume")
-    failed = [one for one in done.outcomes if one.state == "failed"]
-    if failed:
-        reasons = "; ".join(f"{one.job.out}: {one.message}" for one in failed)
-        raise TrainingError(f"{len(failed)} steps failed ({reasons}); see log.txt there")
