@@ -112,6 +112,19 @@ def test_importing_it_is_light():
     assert done.stdout == "[]\n"
 
 
+UPDATE = """
+import sys, torch, pureward
+frames = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+discriminator = pureward.Discriminator(pureward.RewardConfig(), prior=0.5)
+discriminator.update(frames, frames)
+print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
+"""
+
+
+def test_an_update_imports_no_compiler():
+    assert python(UPDATE).stdout == "[]\n"  # each takes a second or more
+
+
 def test_every_public_name_is_there():
     assert sorted(pureward.__all__) == sorted([*pureward._PUBLIC, "__version__"])
     assert all(getattr(pureward, name) is not None for name in pureward.__all__)
