@@ -112,6 +112,8 @@ def test_data_without_a_method_means_the_non_negative_one():
     assert preset("reach").method == "truth"
     with pytest.raises(InputError, match="'truth' takes no demonstrations"):
         preset("reach", demonstrations="demos", annotations="rated")
+    with pytest.raises(InputError, match="truth has no discriminator, so known failures would"):
+        preset("reach", method="truth", failures="x")
 
 
 def test_the_error_for_a_misspelt_setting_names_the_nearest():

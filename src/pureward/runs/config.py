@@ -187,8 +187,6 @@ class RunConfig:
                 raise InputError(
                     f"method {self.method!r} {rule} {name}, got {getattr(self, name)!r}; {remedy}"
                 )
-        if method.reward == "truth":
-            return
         failures = bool(self.failures)
         prior = self.prior or None
         chosen = choose(self.method, risk=self.reward.risk, prior=prior, failures=failures)
