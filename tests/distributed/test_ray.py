@@ -5,6 +5,7 @@ Ray takes 20 s to start on two slow cores, so only what needs no cluster is test
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -44,6 +45,24 @@ def test_an_address_without_a_cluster_is_one_sentence_at_once(address, says):
     with pytest.raises(InputError, match=says) as found:
         connect(address)
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_port_of_another_program_is_one_sentence_at_once(answer, monkeypatch):
+    monkeypatch.setattr("pureward.distributed.cluster._SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            client, _ = server.accept()
+            with client, suppress(OSError):
+                client.sendall(answer)
+                while client.recv(1000):  # until the caller gives up
+                    pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match=rf"no Ray cluster answers at '{address}' \("):
+            connect(address)
 
 
 def test_a_named_gpu_is_left_to_ray():

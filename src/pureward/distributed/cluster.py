@@ -10,7 +10,11 @@ from typing import Any
 
 from pureward.errors import InputError, in_brief, missing_extra
 
-_SECONDS = 5.0  # to wait for a cluster's port; Ray itself would try for a minute
+_SECONDS = 5.0  # to wait for a cluster's port; Ray itself would try for minutes
+# Ray speaks gRPC, so HTTP/2: a client begins with these words and a frame of settings (type 4), and
+# the server answers with its own.
+_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 
 
 def connect(address: str = "") -> Any:
@@ -51,7 +55,7 @@ def connect(address: str = "") -> Any:
 
 
 def _check_port(address: str) -> None:
-    """Raise InputError unless something listens at HOST:PORT."""
+    """Raise InputError unless a server of gRPC answers at HOST:PORT."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise InputError(
@@ -59,7 +63,11 @@ def _check_port(address: str) -> None:
             "`ray start --head` prints it"
         )
     try:
-        socket.create_connection((host, int(port)), _SECONDS).close()
+        with socket.create_connection((host, int(port)), _SECONDS) as server:
+            if os.environ.get("RAY_USE_TLS", "0") == "0":
+                server.sendall(_HELLO)
+                if server.recv(len(_SETTINGS))[3:4] != _SETTINGS[3:4]:
+                    raise OSError("what listens there is not Ray")
     except (OSError, OverflowError) as error:
         raise InputError(
             f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, "
