@@ -31,6 +31,21 @@ def test_a_folder_of_images_is_an_episode_in_the_order_of_numbers(tmp_path):
     assert torch.equal(frames[[9, 2]], torch.from_numpy(IMAGES[[9, 2]]).permute(0, 3, 1, 2))
 
 
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+@pytest.mark.parametrize(("orientation", "turns"), [(1, 0), (3, 2), (6, -1), (8, 1)])
+def test_an_image_is_read_as_it_is_shown(suffix, orientation, turns, tmp_path):
+    stored = np.zeros((16, 32, 3), np.uint8)
+    stored[:, :8] = 255
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    (tmp_path / "one").mkdir()
+    for name in ("a", "b"):
+        Image.fromarray(stored).save(tmp_path / "one" / f"{name}.{suffix}", exif=exif)
+    frames = pureward.read_episodes(tmp_path / "one", size=None)[0].frames[:]
+    shown = torch.from_numpy(np.rot90(stored, turns).copy()).permute(2, 0, 1)
+    assert torch.equal(frames, torch.stack([shown, shown]))
+
+
 def test_a_folder_of_folders(tmp_path):
     write(tmp_path / "all" / "ep_10", IMAGES[:3], "jpg")
     write(tmp_path / "all" / "ep_9", IMAGES[:5], "jpg")

@@ -1,5 +1,7 @@
 """Videos: every frame exactly once, at any rate, and nothing from elsewhere."""
 
+import struct
+
 import av
 import numpy as np
 import pytest
@@ -17,6 +19,25 @@ FRAMES = torch.from_numpy(IMAGES).permute(0, 3, 1, 2)
 
 def read(path, **options):
     return pureward.read_episodes(path, **({"size": None} | options))
+
+
+# The two rows of a matrix that shows a frame turned to the right, upside down and to the left.
+TURNS = {1: (0, 1, -1, 0), 2: (-1, 0, 0, -1), 3: (0, -1, 1, 0)}
+
+
+@pytest.mark.parametrize("turns", TURNS)
+def test_a_video_is_read_as_it_is_shown(turns, tmp_path):
+    file = write_film(tmp_path / "a.mp4", IMAGES, "libx264rgb", "rgb24", qp="0")
+    whole = bytearray(file.read_bytes())
+    a, b, c, d = (number << 16 for number in TURNS[turns])
+    matrix = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    place = whole.index(b"tkhd") + 4 + 40  # version, times, track, duration, layer, volume
+    whole[place : place + len(matrix)] = matrix
+    file.write_bytes(whole)
+    (episode,) = read(file)
+    shown = FRAMES.rot90(-turns, (2, 3))
+    assert torch.equal(episode.frames[:], shown)
+    assert torch.equal(episode.frames[[30, 3]], shown[[30, 3]])
 
 
 @pytest.mark.parametrize("name", ["a.mkv", "a.avi"])

@@ -46,7 +46,9 @@ class Index:
     """Whether the file states these times; otherwise they count frames, and there are no keys."""
     seconds: float
     shape: tuple[int, int, int]
-    """Height, width and 3."""
+    """Height, width and 3, as shown."""
+    turns: int
+    """Quarter turns to the left by which a frame is shown, as of a phone that was held upright."""
     version: tuple[int, int]
     """Bytes of the file, and when it was changed."""
 

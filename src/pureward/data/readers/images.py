@@ -20,6 +20,16 @@ from pureward.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_ORIENTATION = 0x0112  # in EXIF, as of a phone that was held upright
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 _PNG_DEPTH = 24  # offset of the bit depth: 8 bytes of signature, then the chunk IHDR
 
 
@@ -61,7 +71,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def decode(stream: IO[bytes] | BytesIO) -> "NDArray":
-    """Return a PNG or JPEG as uint8 (height, width, 3); alpha is dropped."""
+    """Return a PNG or JPEG as it is shown, uint8 (height, width, 3); alpha is dropped."""
     # Pillow would pass other formats to other programs.
     with Image.open(stream, formats=("PNG", "JPEG")) as image:
         check_pixels(image.height, image.width)
@@ -69,7 +79,9 @@ def decode(stream: IO[bytes] | BytesIO) -> "NDArray":
             raise InputError(
                 "images must have 8 bits per channel, got 16, as of a depth camera; convert them"
             )
-        return np.asarray(image.convert("RGB"))
+        turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+        colours = image.convert("RGB")
+        return np.asarray(colours if turn is None else colours.transpose(turn))
 
 
 def _bits(image: Image.Image, stream: IO[bytes] | BytesIO) -> int:

@@ -76,7 +76,9 @@ def index_of(file: Path) -> Index:
 @lru_cache(maxsize=_KEPT)
 def _index(file: Path, size: int, changed: int) -> Index:
     with opened(file) as (container, stream):
-        shape = _shape(container, stream)
+        first = _first(container, stream)
+        turns = round(first.rotation / 90) % 4
+        sides = (first.width, first.height) if turns % 2 else (first.height, first.width)
         found = [
             (packet.pts, packet.is_keyframe)
             for packet in container.demux(stream)
@@ -89,15 +91,16 @@ def _index(file: Path, size: int, changed: int) -> Index:
             keys=tuple(sorted(pts for pts, key in found if key and pts is not None and timed)),
             timed=timed,
             seconds=float(stream.time_base or 0),
-            shape=shape,
+            shape=(*sides, 3),
+            turns=turns,
             version=(size, changed),
         )
         _check_whole(container, stream, index)
         return index
 
 
-def _shape(container: InputContainer, stream: VideoStream) -> tuple[int, int, int]:
-    """The shape of the first frame; the container is at its beginning before and after."""
+def _first(container: InputContainer, stream: VideoStream) -> av.VideoFrame:
+    """The first frame; the container is at its beginning before and after."""
     check_pixels(stream.codec_context.height, stream.codec_context.width)
     first = next(container.decode(stream), None)
     if first is None:
@@ -108,7 +111,7 @@ def _shape(container: InputContainer, stream: VideoStream) -> tuple[int, int, in
             f"grey videos must have 8 bits per pixel, got {bits}, as of a depth camera; convert it"
         )
     container.seek(0)
-    return first.height, first.width, 3
+    return first
 
 
 def _count_decoded(file: Path) -> int:
@@ -139,15 +142,16 @@ def _check_whole(container: InputContainer, stream: VideoStream, index: Index) -
 def frames_at(file: Path, rows: Sequence[int]) -> "Iterator[NDArray]":
     """Yield the frames of increasing rows in blocks, uint8 (count, height, width, 3)."""
     index = index_of(file)
-    height, width, _ = index.shape
+    height, width = index.shape[1::-1] if index.turns % 2 else index.shape[:2]
     at_once = per_block(index.shape)
     with decoder_of(file, index) as decoder:
         for start in range(0, len(rows), at_once):
             part = rows[start : start + at_once]
             block = np.empty((len(part), height, 3 * width), np.uint8)
             for image, frame in zip(block, decoder.frames(part), strict=True):
-                check_same_shape((frame.height, frame.width, 3), index.shape)
+                check_same_shape((frame.height, frame.width, 3), (height, width, 3))
                 plane: Any = frame.planes[0]
                 lines = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
                 image[:] = lines[:height, : 3 * width]
-            yield block.reshape(-1, height, width, 3)
+            images = np.rot90(block.reshape(-1, height, width, 3), index.turns, axes=(1, 2))
+            yield np.ascontiguousarray(images)
