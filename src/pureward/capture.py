@@ -47,7 +47,8 @@ class CapturedCall:
             self.graph = torch.cuda.CUDAGraph()
             for generator in generators:
                 self.graph.register_generator_state(generator)
-            with torch.cuda.graph(self.graph):
+            # Graphs of one stream share cuBLAS's scratch memory: they may not run side by side.
+            with torch.cuda.graph(self.graph, stream=side):
                 self.output = call(*self.inputs)
 
     def __call__(self, *inputs: Tensor) -> Tensor:

@@ -58,6 +58,12 @@ def test_a_ring_that_does_not_fit_is_refused_with_a_capacity_that_does():
     assert "storage" not in str(refusal.value), "the frames are there already"
 
 
+def test_a_ring_beyond_all_integers_of_the_machine_is_refused_like_others():
+    steps = WALKER.largest(5 * 10**9)
+    with pytest.raises(InputError, match=f"capacity={steps} fits"):
+        replace(WALKER, rows=10**19).check_fits(5 * 10**9, "cuda:0")
+
+
 def test_no_capacity_is_named_if_none_fits():
     with pytest.raises(InputError, match="1.00 kB to spare; use fewer worlds, or .*'host'"):
         WALKER.check_fits(1000, "cuda:0")

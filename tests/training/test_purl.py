@@ -24,6 +24,7 @@ from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.training import run as training_run
 from pureward.training import supervision
+from pureward.training.learner import Learner
 from pureward.training.stopping import StopSignal
 from tiny import SMALL, SMALL_REWARD, tiny
 
@@ -198,6 +199,42 @@ def test_the_discriminator_learns_before_the_policy_does(data, tmp_path):
     moved = {name for name in more if not torch.equal(less[name], more[name])}
     assert any(name.startswith("learner/reward/trained.") for name in moved)
     assert not any(name.startswith("learner/agent/") for name in moved)
+
+
+def test_beside_the_policy_d_learns_on_the_same_frames_and_then_scores_are_refreshed(
+    data, tmp_path, monkeypatch
+):
+    """On CUDA, D's updates are on a stream of their own; a CPU makes the same calls in order."""
+    config = learned(tmp_path, "nn-pugail", data, reward=replace(REWARD, batch=12))
+    calls = []
+
+    class Beside:
+        def __enter__(self):
+            calls.append("beside")
+
+        def __exit__(self, *error):
+            calls.append("here")
+
+        def wait(self):
+            calls.append("wait")
+
+    with config.make_env(config.worlds, cameras=True) as env:
+        learner = Learner(config, env)
+        learner._beside = Beside()  # type: ignore[assignment]
+        for name in ("update_discriminator", "update_policy", "refresh_scores"):
+            monkeypatch.setattr(learner, name, lambda name=name: calls.append(name))
+        obs = env.reset()
+        for _ in range(12 // env.worlds):
+            calls.clear()
+            action = learner.act(obs.state)
+            step = env.step(action)
+            learner.add(obs, action, step)
+            learner.learn()
+            if len(learner.replay) < 12:
+                assert calls == ["update_policy"], "D waits for a batch"
+            obs = step.obs
+    before = ["beside", "update_discriminator", "here", "update_policy"]
+    assert calls == [*before, "wait", "refresh_scores"]
 
 
 def test_fresh_and_cached_labels_agree_while_the_discriminator_does_not_change(data, tmp_path):

@@ -131,7 +131,7 @@ class Discriminator:
 
             risk = self.risk.function
             metrics, gradient = differentiated(risk, outputs.detach(), counts[0], **settings)
-            torch.dot(outputs, gradient).backward()  # backward(gradient) would import sympy
+            (outputs * gradient).sum().backward()  # backward(gradient) would import sympy
         else:
             positive, unlabeled, *failures = outputs.split(counts)
             if failures:

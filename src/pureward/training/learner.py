@@ -110,13 +110,13 @@ class Learner:
 
         It also happens while actions are random: a policy must not start on an untrained D.
         """
-        if self.purl.adversary is not None and len(self.replay) >= self.config.reward.batch:
+        if self._can_update_discriminator():
             self.update_discriminator()
             self.refresh_scores()
 
     def learn(self) -> None:
         """Make the updates of one control step."""
-        if self._beside is None:
+        if self._beside is None or not self._can_update_discriminator():
             self.learn_reward()
             self.update_policy()
         else:
@@ -128,6 +128,9 @@ class Learner:
         self.updates += self.config.updates_per_step
         if self.device.type == "cpu":
             self.check()  # on CUDA this would wait for the device
+
+    def _can_update_discriminator(self) -> bool:
+        return self.purl.adversary is not None and len(self.replay) >= self.config.reward.batch
 
     def update_discriminator(self) -> None:
         """Make D's updates of one control step."""

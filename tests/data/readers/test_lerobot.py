@@ -66,6 +66,18 @@ def test_cameras_and_splits(tmp_path):
     assert splits == ["train", "held-out", "held-out"]
 
 
+def test_two_columns_of_one_short_name_are_told_apart(tmp_path):
+    folder = copy(tmp_path)
+    features = json.loads((folder / "meta/info.json").read_text())["features"]
+    announce(features=features | {"front": features["observation.images.front"]})(folder)
+    both = r"got \['observation.images.front', .*'front'\]; say which"
+    with pytest.raises(pureward.InputError, match=both):
+        pureward.read_episodes(folder)
+    named = pureward.read_episodes(folder, images="observation.images.front")
+    whole = pureward.read_episodes(FIXTURES / "films", images="front")
+    assert torch.equal(named[0].frames[:], whole[0].frames[:])
+
+
 # Bad datasets.
 
 

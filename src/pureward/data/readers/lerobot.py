@@ -73,14 +73,18 @@ def read(path: Path, options: Options) -> Dataset:
 
 def _image_keys(info: Info, options: Options) -> tuple[str, ...]:
     """Columns of images; `images` may leave out "observation.images."."""
-    found = {
-        _short(name): name
+    found = [
+        name
         for name, feature in info.features.items()
         if feature.get("dtype") in ("video", "image") and not _is_depth(feature)
-    }
+    ]
+    names = {_short(name): name for name in found}
+    if len(names) < len(found):  # "top" and "observation.images.top"
+        names = dict(zip(found, found, strict=True))
     if options.images is not None:
-        options = replace(options, images=tuple(map(_short, options.images)))
-    return tuple(found[name] for name in options.chosen(list(found)))
+        given = tuple(name if name in names else _short(name) for name in options.images)
+        options = replace(options, images=given)
+    return tuple(names[name] for name in options.chosen(list(names)))
 
 
 def _short(key: str) -> str:

@@ -71,7 +71,7 @@ class Layout:
 
     def largest(self, free_bytes: int) -> int:
         """Return the steps of the largest such ring in that many bytes; 0 if none fits."""
-        rows = range(1, self.rows + 1)
+        rows = range(1, min(self.rows, free_bytes) + 1)  # a row has more than a byte
         return self.worlds * bisect_right(
             rows, free_bytes, key=lambda count: replace(self, rows=count).bytes
         )

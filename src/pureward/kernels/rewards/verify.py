@@ -89,7 +89,7 @@ def _with_gradient(network: ResidualCNN, frames: Tensor, output: Output) -> tupl
     with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode
         values = output(network, frames)
         weights = torch.linspace(-1.0, 1.0, len(values), device=values.device)
-        torch.dot(values.float(), weights).backward()  # backward(weights) would import sympy
+        (values * weights).sum().backward()  # backward(weights) would import sympy
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in network.parameters()]
     return values.detach().float(), torch.cat([g.float().reshape(-1) for g in gradients])
 
