@@ -159,11 +159,11 @@ def test_help_shows_no_empty_default(verb, capsys):
         ),
         (
             ["--prior", "0.3"],
-            "pureward: an expert learns from the task's own reward, got prior '0.3",
+            "pureward: truth has no discriminator, so the prior 0.3 would have no effect; leave",
         ),
         (
             ["--failures", "data"],
-            "pureward: an expert learns from the task's own reward, got failures",
+            "pureward: truth has no discriminator, so known failures would have no effect; leave",
         ),
     ],
 )

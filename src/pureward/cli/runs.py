@@ -188,13 +188,12 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
 
 
 def _check_expert(config: "RunConfig") -> None:
-    """Raise InputError for settings that need a learned reward."""
-    for name, own in (("method", "truth"), ("prior", ""), ("failures", "")):
-        if getattr(config, name) != own:
-            raise InputError(
-                f"an expert learns from the task's own reward, got {name} "
-                f"{getattr(config, name)!r}; leave --{name} out or use `pureward train`"
-            )
+    """Raise InputError for a learned reward."""
+    if config.method != "truth":
+        raise InputError(
+            f"an expert learns from the task's own reward, got method {config.method!r}; leave "
+            "--method out or use `pureward train`"
+        )
 
 
 def _placeholders(method: str) -> dict[str, str]:
