@@ -1,5 +1,6 @@
 """Networks of Table 4, and their written-out gradients against autograd's."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,19 @@ def test_layers_are_those_of_table_4():
 def test_actions_stay_in_their_range():
     actor = Actor(D4PGConfig(), 3, 2, generator())
     assert actor(1e4 * torch.randn(50, 3)).abs().max() <= 1
+
+
+def test_saturated_actions_are_pulled_back():
+    """By (|a| − 0.98) / 0.02 over the batch, at the input of the tanh; by hand for two actions."""
+    actor = Actor(SMALL, 4, 2, generator())
+    flattened(actor)
+    with torch.no_grad():
+        actor.body.weights[-1].zero_()
+        actor.body.biases[-1].copy_(torch.tensor([20.0, math.atanh(-0.99)]))
+        action, trace = actor.forward_trace(torch.randn(5, 4, generator=generator()))
+        actor.backward(trace, torch.zeros_like(action))
+    expected = torch.tensor([1.0, -0.5])  # summed over the batch
+    torch.testing.assert_close(actor.body.biases[-1].grad, expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])

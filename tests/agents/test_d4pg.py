@@ -81,11 +81,8 @@ def test_a_loop_converges_to_the_geometric_series():
     assert (logits.softmax(dim=-1) @ learner.support.atoms).item() == pytest.approx(5.0, abs=0.2)
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_the_actor_finds_the_best_arm_of_a_bandit(norm_first):
-    # A slow actor: a fast one runs to the end of its tanh before the critic has an opinion.
-    config = replace(SMALL, value_high=1.0, norm_first=norm_first, actor_rate=3e-4)
-    learner = agent(config, state_size=2, action_size=1)
+def learned_arms(learner: D4PG) -> torch.Tensor:
+    """Actions (2, 1) after a bandit whose best actions are 0.6 and −0.6, by the state's sign."""
     rng = torch.Generator().manual_seed(0)
     for _ in range(800):
         state = 2 * torch.rand(128, 2, generator=rng) - 1
@@ -100,8 +97,25 @@ def test_the_actor_finds_the_best_arm_of_a_bandit(norm_first):
                 next_state=state,
             )
         )
-    found = learner.act(torch.tensor([[0.5, 0.0], [-0.5, 0.0]]))
+    return learner.act(torch.tensor([[0.5, 0.0], [-0.5, 0.0]]))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_actor_finds_the_best_arm_of_a_bandit(norm_first):
+    config = replace(SMALL, value_high=1.0, norm_first=norm_first, actor_rate=3e-4)
+    found = learned_arms(agent(config, state_size=2, action_size=1))
     torch.testing.assert_close(found, torch.tensor([[0.6], [-0.6]]), atol=0.15, rtol=0)
+
+
+@pytest.mark.parametrize("start", [12.0, -12.0])
+def test_a_saturated_actor_recovers(start):
+    """tanh(12) is 1 in float32 and passes no gradient on: without the pull it stays there."""
+    config = replace(SMALL, value_high=1.0, norm_first=True, actor_rate=1e-3)
+    learner = agent(config, state_size=2, action_size=1)
+    learner.actor.body.biases[-1].data += start
+    found = learned_arms(learner)[:, 0].tolist()
+    assert 0.3 < found[0] < 0.9
+    assert -0.9 < found[1] < -0.3
 
 
 def test_gradients_equal_those_of_autograd():

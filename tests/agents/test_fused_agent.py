@@ -69,10 +69,14 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [*CONFIGS, "saturated"])
 def test_updates_equal_plain_updates(name, monkeypatch):
     monkeypatch.setattr(weight_gradient, "_SHARE", 16)  # two shares per batch
-    plain, fused = agent(CONFIGS[name]), fused_agent(CONFIGS[name])
+    config = CONFIGS.get(name, PAPER)
+    plain, fused = agent(config), fused_agent(config)
+    if name == "saturated":
+        for one in (plain, fused):
+            one.actor.body.biases[-1].data += torch.tensor([3.0, -3.0, 0.0], device=DEVICE)
     for seed in range(2):
         steps = batch(seed)
         for one in (plain, fused):

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pureward.agents.d4pg.config import D4PGConfig
 
+# Beyond it a tanh hardly passes gradients on: a policy that is saturated in all states would stay
+# so. The gradient of its last layer pulls actions back to it, by at most 1 / batch.
+UNSATURATED = 0.98
 # All rows of a batch.
 ALL = slice(None)
 # Parameters start at multiples of 128 bytes (32 floats), for fast matrix products.
@@ -144,9 +148,14 @@ class Actor(nn.Module):
         return action, [*kept, (action,)]
 
     def backward(self, kept: list[tuple[Tensor, ...]], gradient: Tensor) -> None:
-        """Write the gradients of the parameters from those of the actions (batch, action size)."""
+        """Write the gradients of the parameters from those of the actions (batch, action size).
+
+        Actions beyond `UNSATURATED` are pulled back.
+        """
         (action,) = kept.pop()
-        self.body.backward(kept, torch.ops.aten.tanh_backward(gradient, action))
+        inner = torch.ops.aten.tanh_backward(gradient, action)
+        pull = F.softshrink(action, UNSATURATED) / ((1 - UNSATURATED) * len(action))
+        self.body.backward(kept, inner + pull)
 
 
 class Critic(nn.Module):

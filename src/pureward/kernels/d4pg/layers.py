@@ -11,6 +11,9 @@ are written so that NaN stays NaN, as in the plain networks.
 import triton
 import triton.language as tl
 
+from pureward.agents.d4pg import network
+
+UNSATURATED = tl.constexpr(network.UNSATURATED)
 RELU = tl.constexpr(0)
 TANH = tl.constexpr(1)
 NORM_TANH = tl.constexpr(2)
@@ -135,6 +138,9 @@ def backward(
         total = tl.where(y <= 0, 0.0, total)
     else:
         total *= 1 - y * y
+    if KIND == TANH:  # of the actor's actions
+        beyond = tl.where(y > 0, tl.maximum(y - UNSATURATED, 0), tl.minimum(y + UNSATURATED, 0))
+        total += beyond / ((1 - UNSATURATED) * batch)
     if KIND == NORM_TANH:
         x = tl.load(normed + row * normed_stride + column[None, :], mask=stored, other=0.0)
         if part == 0:
