@@ -5,7 +5,7 @@ On CUDA, scoring new steps, the updates of the discriminator and the updates of 
 captured graph each. Metrics stay on the device until they are read.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -129,12 +129,12 @@ class Learner:
         if self.device.type == "cpu":
             self.check()  # on CUDA this would wait for the device
 
-    def _can_update_discriminator(self) -> bool:
-        return self.purl.adversary is not None and len(self.replay) >= self.config.reward.batch
-
     def update_discriminator(self) -> None:
         """Make D's updates of one control step."""
-        self._run("discriminate", self._discriminate, self._changed_by_discriminator)
+        own = self.reward.generators()  # graphs that run side by side may not share one
+        self._run(
+            "discriminate", self._discriminate, self._changed_by_discriminator, generators=own
+        )
 
     def refresh_scores(self) -> None:
         """Score some replayed steps again, if scores are cached."""
@@ -201,6 +201,9 @@ class Learner:
         self.exploration.noise.copy_(saved["noise"])
         self.updates = int(saved["updates"])
 
+    def _can_update_discriminator(self) -> bool:
+        return self.purl.adversary is not None and len(self.replay) >= self.config.reward.batch
+
     # A captured call must return a tensor.
 
     def _arrive(self) -> Tensor:
@@ -231,13 +234,13 @@ class Learner:
         call: Callable[..., Tensor],
         changed: Callable[[], Iterable[Tensor]],
         *inputs: Tensor,
+        generators: Sequence[torch.Generator] = (),
     ) -> Tensor:
         """Make a call that changes some tensors; on CUDA, replay its captured graph."""
         if not self._captures():
             return call(*inputs)
         if name not in self._captured:
-            # Graphs that run beside each other may not share a generator.
-            own = self.reward.generators() if name == "discriminate" else [self.generator]
+            own = generators or [self.generator]
             self._captured[name] = CapturedCall(call, inputs, kept=changed(), generators=own)
         return self._captured[name](*inputs)
 
