@@ -4,82 +4,53 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pureward.types import Observation, Step
 
+#: Steps of a reply by name, arrays (rows, …): NumPy reads one row faster than torch.
+Rows = dict[str, np.ndarray]
+_OBSERVED = "state", "frames"  # the parts of a last observation
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(kw_only=True)
 class Episode:
-    """A whole episode of T steps."""
+    """An episode of T steps, which stay in the memory of their replies."""
 
-    tensors: dict[str, Tensor]
-    """"action", "reward" and "success", (T, …); "state" and, with cameras, "frames", (T + 1, …)."""
-    tables: dict[str, Tensor] = field(default_factory=dict)
-    """The memory of the tensors, for a later episode."""
-    terminated: bool
+    replies: list[Rows] = field(default_factory=list)
+    """Of its steps and, when it is whole, of its last observation: T + 1."""
+    places: list[int] = field(default_factory=list)
+    """The row of each in its reply. No pairs: the garbage collector would visit each of them."""
+    terminated: bool = False
     """Whether it ended in a terminal state; otherwise by time."""
-    version: float = 0.0
-    """Mean number of updates of the weights that chose its actions."""
+    versions: int = 0
+    """Sum over steps of the version of the weights: the number of updates that made them."""
     began: int = 0
     """Control steps of the learner when its first step was asked for."""
     actor: int = -1
 
     def __len__(self) -> int:
-        return len(self.tensors["action"])
+        return len(self.replies) - 1
 
+    def add(self, reply: Rows, place: int) -> None:
+        """Add a step, or the last observation."""
+        self.replies.append(reply)
+        self.places.append(place)
 
-@dataclass
-class OpenEpisode:
-    """The steps of a world since its last episode ended."""
-
-    tables: dict[str, Tensor] = field(default_factory=dict)
-    """Rows of steps, with room for more. New memory is slow, so tables of earlier episodes serve
-    again."""
-    versions: int = 0
-    """Sum over steps of the version of the weights."""
-    began: int = 0
-    steps: int = 0
-
-    def add(self, piece: dict[str, Tensor], version: int, row: int) -> None:
-        """Add steps, tensors (steps, …), that were asked for at a row."""
-        self.began = self.began if self.steps else row
-        stop = self.steps + len(piece["action"])
-        for name, part in piece.items():
-            table = self.tables.get(name)
-            if table is None or len(table) <= stop:  # a row for the last observation
-                self.tables[name] = part.new_empty((2 * stop + 32, *part.shape[1:]))
-                if table is not None:
-                    self.tables[name][: self.steps] = table[: self.steps]
-            self.tables[name][self.steps : stop] = part
-        self.versions += version * len(piece["action"])
-        self.steps = stop
-
-    def end(self, final: Mapping[str, Tensor], actor: int) -> Episode:
-        """Return the whole episode, with its last observation."""
-        for name, last in final.items():
-            self.tables[name][self.steps] = last
-        whole = {name: self.tables[name][: self.steps + (name in final)] for name in self.tables}
-        terminated = bool(whole.pop("terminated")[-1])
-        del whole["truncated"]
-        return Episode(
-            tensors=whole,
-            tables=self.tables,
-            terminated=terminated,
-            version=self.versions / self.steps,
-            began=self.began,
-            actor=actor,
-        )
+    def place(self, at: int) -> tuple[Rows, int]:
+        """Return where a step is."""
+        return self.replies[at], self.places[at]
 
 
 class Assembly:
     """The open episodes of an actor's worlds."""
 
-    def __init__(self, actor: int, worlds: int, free: list[dict[str, Tensor]]) -> None:
-        """Begin with no steps; `free` has tables of episodes that are no longer needed."""
-        self.actor, self._free = actor, free
-        self.open = [OpenEpisode() for _ in range(worlds)]
+    def __init__(self, actor: int, worlds: int) -> None:
+        """Begin with no steps."""
+        self.actor = actor
+        self.open = [Episode(actor=actor) for _ in range(worlds)]
 
     def add(self, reply: Mapping[str, Tensor], row: int) -> list[Episode]:
         """Add the steps of a reply; return the episodes that it ended.
@@ -89,33 +60,32 @@ class Assembly:
             row: control steps of the learner when it was asked for.
         """
         version = int(reply["version"])
-        rows = {name: each for name, each in reply.items() if each.dim() > 1}
-        finals = {n.removeprefix("final_"): t for n, t in rows.items() if n.startswith("final_")}
-        rows = {name: each for name, each in rows.items() if not name.startswith("final_")}
-        ended = rows["terminated"] | rows["truncated"]
-        number = ended.flatten().cumsum(0).view(ended.shape) - 1  # of its final observation
-        whole = []
-        for world in range(len(self.open)):
-            start = 0
-            for stop in [*(ended[:, world].nonzero().flatten() + 1).tolist(), len(ended)]:
-                if stop > start:
-                    piece = {name: each[start:stop, world] for name, each in rows.items()}
-                    self.open[world].add(piece, version, row)
-                if stop > start and ended[stop - 1, world]:
-                    last = int(number[stop - 1, world])
-                    final = {name: each[last] for name, each in finals.items()}
-                    whole.append(self.open[world].end(final, self.actor))
-                    self.open[world] = OpenEpisode(self._free.pop() if self._free else {})
-                start = stop
+        finals = {name: reply[f"final_{name}"].numpy() for name in _OBSERVED if name in reply}
+        names = (*finals, "action", "reward", "success")
+        steps = {name: reply[name].flatten(0, 1).numpy() for name in names}
+        terminal, late = (reply[n].flatten().tolist() for n in ("terminated", "truncated"))
+        whole: list[Episode] = []
+        for place, terminated in enumerate(terminal):
+            world = place % len(self.open)
+            episode = self.open[world]
+            if not episode.places:
+                episode.began = row
+            episode.add(steps, place)
+            episode.versions += version
+            if terminated or late[place]:
+                episode.add(finals, len(whole))
+                episode.terminated = terminated
+                whole.append(episode)
+                self.open[world] = Episode(actor=self.actor)
         return whole
 
     def steps(self) -> int:
         """Steps of open episodes."""
-        return sum(each.steps for each in self.open)
+        return sum(len(each.places) for each in self.open)
 
     def episodes(self) -> int:
         """Open episodes with at least one step."""
-        return sum(each.steps > 0 for each in self.open)
+        return sum(bool(each.places) for each in self.open)
 
 
 @dataclass
@@ -130,6 +100,11 @@ class Column:
         return 0 if self.episode is None else len(self.episode) - self.at
 
 
+def _copied(name: str, places: Iterable[tuple[Rows, int]]) -> Tensor:
+    """Return a part of steps in new memory, (steps, …)."""
+    return torch.from_numpy(np.array([rows[name][at] for rows, at in places]))
+
+
 def take_row(
     columns: Sequence[Column], device: torch.device, arrived: Observation | None = None
 ) -> tuple[Observation, Tensor, Step]:
@@ -140,52 +115,54 @@ def take_row(
         device: of the result.
         arrived: the arrival of the last row, to copy only observations that begin an episode.
     """
-    now = [(c.episode, c.at) for c in columns if c.episode is not None]
-    assert len(now) == len(columns), "every column has an episode"
+    episodes = [column.episode for column in columns if column.episode is not None]
+    assert len(episodes) == len(columns), "every column has an episode"
+    now = [e.place(c.at) for e, c in zip(episodes, columns, strict=True)]
+    begun = [row for row, column in enumerate(columns) if column.at == 0]
     for column in columns:
         column.at += 1
-
-    begun = [row for row, (_, at) in enumerate(now) if at == 0]
-
-    def stacked(name: str, ahead: int = 0, rows: Iterable[int] = range(len(now))) -> Tensor:
-        steps = [(now[row][0].tensors[name], now[row][1] + ahead) for row in rows]
-        return torch.stack([table[at] for table, at in steps]).to(device)
+    after = [e.place(c.at) for e, c in zip(episodes, columns, strict=True)]
 
     def before(name: str) -> Tensor:
         if arrived is None:
-            return stacked(name)
+            return _copied(name, now).to(device)
         known: Tensor = getattr(arrived, name)
-        rows = torch.tensor(begun, device=device)
-        return known.index_copy(0, rows, stacked(name, rows=begun)) if begun else known
+        if not begun:
+            return known
+        first = _copied(name, [now[row] for row in begun]).to(device)
+        return known.index_copy(0, torch.tensor(begun, device=device), first)
 
-    cameras = "frames" in now[0][0].tensors
+    cameras = "frames" in now[0][0]
     obs = Observation(state=before("state"), frames=before("frames") if cameras else None)
     arrival = Observation(
-        state=stacked("state", 1), frames=stacked("frames", 1) if cameras else None
+        state=_copied("state", after).to(device),
+        frames=_copied("frames", after).to(device) if cameras else None,
     )
-    last = [at + 1 == len(episode) for episode, at in now]
-    ended = torch.tensor(last)
-    terminal = torch.tensor([end and e.terminated for end, (e, _) in zip(last, now, strict=True)])
+    ended = torch.tensor([not column.left() for column in columns])
+    terminal = torch.tensor([episode.terminated for episode in episodes])
     step = Step(
         obs=arrival,  # no action is chosen here
-        reward=stacked("reward"),
-        terminated=terminal.to(device),
+        reward=_copied("reward", now).to(device),
+        terminated=(ended & terminal).to(device),
         truncated=(ended & ~terminal).to(device),
-        success=stacked("success"),
+        success=_copied("success", now).to(device),
         final_obs=arrival,
     )
-    return obs, stacked("action"), step
+    return obs, _copied("action", now).to(device), step
 
 
 def pack_columns(columns: Sequence[Column]) -> dict[str, Tensor]:
     """Return the rest of every column's episode, for a checkpoint."""
-    begun = [(c.episode.tensors, c.at) for c in columns if c.episode is not None and c.left()]
-    names = begun[0][0] if begun else ()
+    begun = [(c.episode, c.at) for c in columns if c.episode is not None and c.left()]
     ends = [c.episode is not None and c.episode.terminated for c in columns]
+    parts: dict[str, Tensor] = {}
+    for name in begun[0][0].replies[0] if begun else ():
+        rests = [(e, range(at, len(e) + (name in _OBSERVED))) for e, at in begun]
+        parts[f"rest/{name}"] = _copied(name, [e.place(at) for e, rest in rests for at in rest])
     return {
         "left": torch.tensor([column.left() for column in columns]),
         "terminal": torch.tensor(ends, dtype=torch.bool),
-        **{f"rest/{n}": torch.cat([tensors[n][at:] for tensors, at in begun]) for n in names},
+        **parts,
     }
 
 
@@ -200,16 +177,19 @@ def unpack_columns(
     """
     left, terminal = saved["left"].tolist(), saved["terminal"].tolist()
     played = [steps for steps in left if steps]
-    parts: dict[str, list[Tensor]] = {}
+    parts: dict[str, list[np.ndarray]] = {}
     for name, (dtype, shape) in kinds.items() if played else ():
         table = saved[f"rest/{name}"]
-        sizes = [steps + (name in ("state", "frames")) for steps in played]
+        sizes = [steps + (name in _OBSERVED) for steps in played]
         wanted, found = (dtype, sum(sizes), *shape), (table.dtype, *table.shape)
         if min(left) < 0 or found != wanted or not table.isfinite().all():
             raise ValueError(f"the episodes' {name} must be {wanted} and finite, got {found}")
-        parts[name] = list(table.split(sizes))
+        parts[name] = [part.numpy() for part in table.split(sizes)]
     columns = []
     for steps, ends in zip(left, terminal, strict=True):
         own = {name: each.pop(0) for name, each in parts.items()} if steps else {}
-        columns.append(Column(Episode(tensors=own, terminated=bool(ends)) if steps else None))
+        whole = Episode(
+            replies=[own] * (steps + 1), places=list(range(steps + 1)), terminated=bool(ends)
+        )
+        columns.append(Column(whole if steps else None))
     return columns

@@ -82,7 +82,6 @@ class Actors(BatchEnv):
         self._columns = [Column() for _ in range(self.worlds)]
         self._arrived: Observation | None = None  # what the last row arrived at
         self._waiting: deque[Episode] = deque()
-        self._free: list[dict[str, Tensor]] = []  # tables of episodes that are in the replay
         self.counts = dict.fromkeys(_COUNTS, 0)
         self._rows = self._published = 0
         self._published_at = -1.0
@@ -206,7 +205,7 @@ class Actors(BatchEnv):
             worlds=self._each,
             seed=random.Random(str(words)).getrandbits(31),
         )
-        assembly = Assembly(index, self._each, self._free)
+        assembly = Assembly(index, self._each)
         return _Actor(self._host.start(spec), assembly, deque(), time.monotonic())
 
     def _receive(self, seconds: float, at_random: bool) -> None:
@@ -248,10 +247,8 @@ class Actors(BatchEnv):
                     self.counts["stale_episodes"] += 1
                     self.counts["dropped_steps"] += len(episode)
                     continue
-                if column.episode is not None:
-                    self._free.append(column.episode.tables)
                 column.episode, column.at = episode, 0
-                self._stale.append(updates - episode.version)
+                self._stale.append(updates - episode.versions / len(episode))
         return True
 
     def _check_heartbeats(self) -> None:
