@@ -66,6 +66,7 @@ CONFIGS = {
     "fast": replace(PAPER, norm_first=True, polyak=0.05),
     "normalised": replace(PAPER, normalise=True, target_period=2),
     "deep": replace(PAPER, actor_layers=(18,), critic_layers=(24, 17, 33), norm_first=True),
+    "many atoms": replace(PAPER, atoms=201, critic_layers=(24, 17)),
 }
 
 
@@ -163,4 +164,5 @@ def test_supported_shapes():
     assert not supports(D4PGConfig(norm_first=True, critic_layers=(1024, 300)), 24, 6)
     assert supports(D4PGConfig(critic_layers=(1024, 300)), 24, 6)
     assert not supports(D4PGConfig(actor_layers=()), 24, 6)
-    assert not supports(D4PGConfig(atoms=201), 24, 6)
+    assert supports(D4PGConfig(atoms=256), 24, 6)
+    assert not supports(D4PGConfig(atoms=257), 24, 6)

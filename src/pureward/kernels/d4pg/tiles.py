@@ -26,7 +26,7 @@ class Tile(NamedTuple):
 LARGE_BATCH = 1024
 # Most outputs of a layer with a norm, and most atoms: both need whole rows in a tile.
 WIDEST_NORM = 512
-WIDEST = 128
+WIDEST = 256
 
 
 def tile_of(kernel: str, batch: int, ins: int = 0, outs: int = 0) -> Tile:
@@ -43,6 +43,8 @@ def tile_of(kernel: str, batch: int, ins: int = 0, outs: int = 0) -> Tile:
     if kernel == "weight-gradient":
         return Tile(32, 64, 32, 4, 3)
     if kernel == "critic-loss":
+        if whole > 128:  # two weight tiles must fit into shared memory
+            return Tile(16, whole, min(32, deep), 8, 2)
         return Tile(16, whole, min(64, deep), 4, 3)
     if kernel.endswith("-norm"):
         rows, warps = (32, 16) if large else (16, 8)

@@ -49,6 +49,7 @@ PRESETS = {
             "agent.value_high": 300.0,
             "agent.atoms": 201,
             "reward.ceiling": 3.0,  # at 1, half of the rewards are at the ceiling
+            "reward.batch": 128,
             "reward.refreshed": 4096,
             "reward.memory": 100_000,
             "reward.even": True,
