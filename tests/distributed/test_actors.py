@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from pureward.cli import main
 from pureward.data.replay.replay import ReplayConfig
 from pureward.distributed.actors import Actors, hosts, pool
 from pureward.distributed.actors.hosts import HOSTS, Processes
+from pureward.distributed.children import CONTEXT
 from pureward.envs import ENVIRONMENTS
 from pureward.errors import InputError, SimulationError
 from pureward.runs.directory import RunDirectory
@@ -93,6 +95,36 @@ def test_every_world_of_the_replay_gets_whole_episodes(method):
         assert {seed for seed, _ in played.episodes} == {
             actor._spec.seed % 2**20 for actor in actors._host.actors.values()
         }, "both actors contribute"
+
+
+def test_a_taken_row_does_not_change_when_later_rows_are_taken():
+    chosen = config(method="gail", demonstrations="data")
+    with Actors(chosen) as actors:
+        rows, copies = [], []
+        for _ in range(30):
+            obs, action, step = actors.take(0, lambda: weights_of(chosen), at_random=True)
+            parts = (obs.state, obs.frames, action, step.reward, step.success)
+            rows.append((*parts, step.final_obs.state, step.final_obs.frames))
+            copies.append([part.clone() for part in rows[-1]])
+    for row, copy in zip(rows, copies, strict=True):
+        assert all(map(torch.equal, row, copy))
+
+
+def test_replies_whose_steps_were_taken_are_freed():
+    chosen = config(method="gail", demonstrations="data")
+    with Actors(chosen) as actors:
+        played = Played(actors, chosen)
+        played.take(40)
+        tracemalloc.start()
+        try:
+            played.take(40)
+            before, _ = tracemalloc.get_traced_memory()
+            played.take(200)
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        received = 200 * 4 * 3 * 64 * 64
+        assert after - before < received / 4
 
 
 def test_an_actor_that_dies_loses_its_open_episodes_and_another_starts():
@@ -445,6 +477,18 @@ def _wait_for(condition) -> None:
     while not condition():
         assert time.monotonic() < until, "timed out"
         time.sleep(0.2)
+
+
+def test_half_a_reply_counts_as_a_death():
+    host = Processes()
+    own, other = CONTEXT.Pipe()
+    size = (5).to_bytes(8)
+    os.write(other.fileno(), size + b"whole" + size + b"hal")
+    other.close()
+    host._receive(0, own)
+    assert [host._received.get_nowait() for _ in range(2)] == [(0, b"whole"), (0, None)]
+    assert host._received.empty()
+    host.close()
 
 
 def test_folders_of_killed_learners_are_deleted_at_the_next_start(tmp_path, monkeypatch):

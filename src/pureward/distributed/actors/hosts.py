@@ -100,9 +100,12 @@ class Processes:
         self._kept.close()
 
     def _receive(self, key: int, pipe: Connection) -> None:
-        with pipe, suppress(OSError, EOFError):
-            while True:
-                self._received.put((key, pipe.recv_bytes()))
+        with pipe, suppress(OSError), open(pipe.fileno(), "rb", closefd=False) as replies:
+            while size := int.from_bytes(replies.read(8)):
+                reply = replies.read(size)
+                if len(reply) < size:
+                    break
+                self._received.put((key, reply))
         self._received.put((key, None))
 
 
@@ -120,19 +123,24 @@ def _clear_leftovers() -> None:
 
 
 def _serve(spec: Spec, pipe: Connection, folder: str) -> None:
-    """Answer the learner until it closes the pipe or ends."""
+    """Answer the learner until it closes the pipe or ends.
+
+    A reply travels as its size in eight bytes, then its bytes, through a file object: `Connection`
+    would copy it several times.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the learner, which ends its actors
     threading.Thread(target=end_with_parent, daemon=True).start()
     actor, seen, weights = Actor(spec), None, b""
-    while True:
-        try:
+    path = Path(folder, _POLICY)
+    with suppress(OSError, EOFError), open(pipe.fileno(), "wb", closefd=False) as replies:
+        while True:
             at_random = pipe.recv_bytes() == b"\1"
-            path = Path(folder, _POLICY)
             if (now := path.stat().st_ino) != seen:
                 seen, weights = now, path.read_bytes()
-            pipe.send_bytes(actor.advance(weights, at_random))
-        except (OSError, EOFError):
-            return
+            reply = actor.advance(weights, at_random)
+            replies.write(len(reply).to_bytes(8))
+            replies.write(reply)
+            replies.flush()
 
 
 class RayActors:
