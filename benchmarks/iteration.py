@@ -2,16 +2,21 @@
 """Where the time of a training iteration goes: each part alone, and all of them together.
 
     python benchmarks/iteration.py lift --data datasets --out iteration.json
+    python benchmarks/iteration.py lift --at-once 6     # env steps/s of six runs that share the GPU
 
 An iteration is one control step of every world with the updates that go with it, in the preset
 `fast`. A part is timed alone, with the device idle before and after. In the whole iteration the
 simulation goes on beside the learning, so the whole may be shorter than the sum.
 """
 
+import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Annotated
 
@@ -27,53 +32,104 @@ from pureward.training.presets import preset
 from pureward.training.run import Run
 
 
-def main(
-    task: Annotated[str, tyro.conf.Positional],
-    method: str = "nn-pugail",
-    data: Path = Path("datasets"),
-    iterations: int = 100,
-    device: str = "cuda",
-    worlds: int = 0,
-    out: Path | None = None,
-) -> None:
-    """Time the parts of an iteration.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is measured."""
 
-    Args:
-        task: that has a dataset DATA/TASK/demonstrations.
-        method: of imitation.
-        data: folder of datasets.
-        iterations: of every measurement.
-        device: "cuda" or "cpu".
-        worlds: 0 for the preset's.
-        out: JSON file for the figures.
-    """
+    task: Annotated[str, tyro.conf.Positional]
+    """Task that has a dataset DATA/TASK/demonstrations."""
+    method: str = "nn-pugail"
+    """A method of imitation."""
+    data: Path = Path("datasets")
+    """Folder of datasets."""
+    iterations: int = 100
+    """Of every measurement."""
+    device: str = "cuda"
+    """ "cuda" or "cpu"."""
+    worlds: int = 0
+    """0 for the preset's."""
+    at_once: int = 1
+    """Above 1: so many processes step together, and only their speed is measured."""
+    out: Path | None = None
+    """JSON file for the figures."""
+
+
+def main(settings: Settings) -> None:
+    """Print the time of the parts of an iteration, or the speed of several runs at once."""
+    if settings.at_once > 1:
+        _measure_together(settings)
+        return
+    began = time.perf_counter()
+    with _ready_run(settings) as run:
+        device, worlds = settings.device, run.config.worlds
+        print(f"ready after {time.perf_counter() - began:.1f} s")
+        _warm_up(run)
+        parts = _parts(run)
+        figures = {name: _time(call, settings.iterations, device) for name, call in parts.items()}
+        figures["sum of the parts"] = sum(figures.values()) - figures["simulation and cameras"]
+        figures["iteration"] = _time(run.step, settings.iterations, device)
+        made = made_with(run.env.device)
+    speed = worlds / figures["iteration"]
+    for name, seconds in figures.items():
+        print(f"{name:36} {1000 * seconds:8.2f} ms")
+    print(f"{worlds} worlds: {speed:,.0f} env steps/s")
+    if settings.out is not None:
+        times = {name: round(1000 * seconds, 3) for name, seconds in figures.items()}
+        facts = {"task": settings.task, "method": settings.method, "worlds": worlds}
+        facts |= {"made_with": made, "env_steps_per_second": round(speed), "milliseconds": times}
+        write_json(settings.out, facts)
+
+
+@contextmanager
+def _ready_run(settings: Settings) -> Iterator[Run]:
+    """A run after its first step."""
+    task, folder = settings.task, tempfile.TemporaryDirectory()
+    demonstrations = str(settings.data / task / "demonstrations")
+    config = preset(task, method=settings.method, demonstrations=demonstrations)
+    worlds = settings.worlds or config.worlds
+    changes = {"worlds": worlds, "warmup_steps": 10 * worlds, "evaluate_episodes": 2}
+    config = with_settings(config, changes | {"device": settings.device})
     with ExitStack() as opened:
-        folder = opened.enter_context(tempfile.TemporaryDirectory())
-        config = preset(task, method=method, demonstrations=str(data / task / "demonstrations"))
-        changes = {"out": folder, "device": device, "evaluate_episodes": 2}
-        changes |= {"worlds": worlds or config.worlds}
-        config = with_settings(config, changes | {"warmup_steps": 10 * changes["worlds"]})
-        directory = opened.enter_context(RunDirectory(Path(folder)))
-        began = time.perf_counter()
+        config = replace(config, out=opened.enter_context(folder))
+        directory = opened.enter_context(RunDirectory(Path(config.out)))
         run = Run(config, directory, None, opened)
         opened.enter_context(run.log)
         run.step()
-        _sync(device)
-        print(f"ready after {time.perf_counter() - began:.1f} s")
-        while run.env_steps < config.warmup_steps + 10 * config.worlds:
-            run.step()
-        figures = {name: _time(call, iterations, device) for name, call in _parts(run).items()}
-        figures["sum of the parts"] = sum(figures.values()) - figures["simulation and cameras"]
-        figures["iteration"] = _time(run.step, iterations, device)
-        made = made_with(run.env.device)
-    speed = config.worlds / figures["iteration"]
-    for name, seconds in figures.items():
-        print(f"{name:36} {1000 * seconds:8.2f} ms")
-    print(f"{config.worlds} worlds: {speed:,.0f} env steps/s")
-    if out is not None:
-        times = {name: round(1000 * seconds, 3) for name, seconds in figures.items()}
-        facts = {"task": task, "method": method, "worlds": config.worlds, "made_with": made}
-        write_json(out, facts | {"env_steps_per_second": round(speed), "milliseconds": times})
+        _sync(settings.device)
+        yield run
+
+
+def _warm_up(run: Run) -> None:
+    while run.env_steps < run.config.warmup_steps + 10 * run.config.worlds:
+        run.step()
+
+
+def _measure_together(settings: Settings) -> None:
+    """Print the env steps per second of several processes that start together."""
+    context = multiprocessing.get_context("spawn")
+    barrier, speeds = context.Barrier(settings.at_once), context.Queue()
+    arguments = (settings, barrier, speeds)
+    runs = [context.Process(target=_step, args=arguments) for _ in range(settings.at_once)]
+    for each in runs:
+        each.start()
+    found = [speeds.get(timeout=600) for _ in runs]
+    for each in runs:
+        each.join()
+    print(f"{settings.at_once} at once: {sum(found):,.0f} env steps/s")
+    if settings.out is not None:
+        facts = {"task": settings.task, "method": settings.method, "at_once": settings.at_once}
+        made = made_with(torch.device(settings.device))
+        write_json(settings.out, facts | {"made_with": made, "env_steps_per_second": found})
+
+
+def _step(settings: Settings, barrier: Barrier, speeds: "Queue[float]") -> None:
+    """Put the env steps per second of one of several runs."""
+    with _ready_run(settings) as run:
+        _warm_up(run)
+        barrier.wait()
+        seconds = _time(run.step, 5 * settings.iterations, settings.device)
+        speeds.put(run.config.worlds / seconds)
+        barrier.wait()  # none may end before all are measured
 
 
 def _parts(run: Run) -> dict[str, Callable[[], object]]:
@@ -112,4 +168,4 @@ def _sync(device: str) -> None:
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    main(tyro.cli(Settings, description=__doc__))

@@ -17,21 +17,30 @@ def probabilities(logits, known):
 
 
 @triton.jit
-def projected(p, here, first, step, ATOMS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def projected(p, stored, here, first, step, ATOMS: tl.constexpr, WIDTH: tl.constexpr):
     """Projection of moved atoms onto the support: atom j is at first + step · j gaps.
 
-    p points to the atoms' probabilities, one pointer a row: loading one atom of every row is much
-    faster than summing over a tile that is zero elsewhere.
+    p has the probabilities, `stored` points to the same, one pointer a row. An atom of the support
+    gathers only the moved atoms next to it, two or three for usual discounts.
     """
     atom = tl.arange(0, WIDTH)[None, :]
-    total = tl.zeros((ROWS, WIDTH), tl.float32)
-    for j in range(ATOMS):
-        mass = tl.load(p + j, mask=here, other=0.0)[:, None]
-        at = first + step * j
-        at = tl.where(at < 0, 0.0, tl.where(at > ATOMS - 1, ATOMS - 1.0, at))
+    at = first + step * atom
+    below = tl.sum(tl.where((atom < ATOMS) & (at <= 0), p, 0.0), 1)[:, None]
+    above = tl.sum(tl.where((atom < ATOMS) & (at >= ATOMS - 1), p, 0.0), 1)[:, None]
+    total = tl.where(atom == 0, below, 0.0) + tl.where(atom == ATOMS - 1, above, 0.0)
+    within = (first > 0) & (first < ATOMS - 1)
+    apart = tl.abs(first - atom)
+    total += tl.where((step == 0) & within & (apart < 1), 1 - apart, 0.0)  # a terminal state
+    stride = tl.where(step > 0, step, 1.0)
+    nearest = tl.maximum(tl.floor((atom - 1 - first) / stride), 0.0)
+    for j in range(tl.minimum(2.0 / tl.min(stride) + 3, ATOMS).to(tl.int32)):
+        at = first + step * (nearest + j)
+        inside = (step > 0) & (nearest + j < ATOMS) & (at > 0) & (at < ATOMS - 1)
+        source = tl.where(inside, nearest + j, 0.0).to(tl.int32)
+        mass = tl.load(stored + source, mask=here & inside, other=0.0)
         apart = tl.abs(at - atom)
-        total += mass * tl.where(apart >= 1, 0.0, 1 - apart)
-    return total
+        total += tl.where(apart < 1, mass * (1 - apart), 0.0)
+    return tl.where(first == first, total, first)  # NaN stays NaN
 
 
 @triton.jit
@@ -95,8 +104,8 @@ def critic_loss(
     stored = here[:, None] & known
     tl.store(at, z, mask=stored)  # until the gradient is known
     tl.debug_barrier()
-    of_row = gradient + row * gradient_stride
-    goal = projected(of_row, here, first[:, None], count[:, None], ATOMS, ROWS, WIDTH)
+    of_row = (gradient + row * gradient_stride)[:, None]
+    goal = projected(z, of_row, here[:, None], first[:, None], count[:, None], ATOMS, WIDTH)
     tl.debug_barrier()
     values = low + gap * atom.to(tl.float32)[None, :]
     value = tl.sum(q * values, 1)
