@@ -223,7 +223,7 @@ def test_no_queue_grows():
         assert actors._host.most_asked == 2
 
 
-def test_an_episode_that_began_too_long_ago_is_dropped_and_counted(monkeypatch):
+def test_an_episode_that_began_too_long_ago_is_dropped_and_counted(monkeypatch, capsys):
     monkeypatch.setattr(Inline, "every", (1, 40))
     # The replay has 8 rows; 4 · horizon is 32.
     chosen = config(replay=ReplayConfig(capacity=32), batch=16)
@@ -233,9 +233,12 @@ def test_an_episode_that_began_too_long_ago_is_dropped_and_counted(monkeypatch):
         played.check_counts()
         assert actors.counts["stale_episodes"] > 0
         assert actors.counts["dropped_steps"] > 0
+    late = [line for line in capsys.readouterr().out.splitlines() if "late" in line]
+    assert len(late) == 1, "it is noted once that steps are old"
+    assert "and it holds 32; if the return does not rise, lower --worlds" in late[0]
 
 
-def test_staleness_is_the_updates_since_the_weights_that_acted(monkeypatch):
+def test_staleness_is_the_updates_since_the_weights_that_acted(monkeypatch, capsys):
     monkeypatch.setattr(pool, "_PUBLISH_SECONDS", -1.0)
     chosen = config()
     with Actors(chosen) as actors:
@@ -243,6 +246,7 @@ def test_staleness_is_the_updates_since_the_weights_that_acted(monkeypatch):
         for updates in range(50):
             played.take(1, updates)
         values = actors.read()
+    assert "late" not in capsys.readouterr().out, "the replay is large"
     assert 0 < values["actors/staleness"] <= values["actors/staleness_max"] < 40
     assert values["actors/bytes_per_second"] > 0
 

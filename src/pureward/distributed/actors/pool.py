@@ -86,6 +86,7 @@ class Actors(BatchEnv):
         self._rows = self._published = 0
         self._published_at = -1.0
         self._failures = 0  # deaths since the last whole episode
+        self._noted = False
         self._stale: list[float] = []
         self._waited, self._bytes, self._read_at = 0.0, 0, time.monotonic()
 
@@ -249,7 +250,19 @@ class Actors(BatchEnv):
                     continue
                 column.episode, column.at = episode, 0
                 self._stale.append(updates - episode.versions / len(episode))
+                self._note_delay((self._rows - episode.began) * self.worlds)
         return True
+
+    def _note_delay(self, late: int) -> None:
+        """Print once if steps are old when they reach the replay: D learns from a past policy."""
+        capacity = self._config.replay.capacity
+        if late > capacity // 2 and not self._noted:
+            self._noted = True
+            print(
+                f"note: steps of actors reach the replay {late:,} steps late, and it holds "
+                f"{capacity:,}; if the return does not rise, lower --worlds",
+                flush=True,
+            )
 
     def _check_heartbeats(self) -> None:
         """Replace actors that have owed a reply for too long."""
