@@ -49,7 +49,7 @@ class Settings:
     worlds: int = 0
     """0 for the preset's."""
     at_once: int = 1
-    """Above 1: so many processes step together, and only their speed is measured."""
+    """Above 1: this many processes step together, and only their speed is measured."""
     out: Path | None = None
     """JSON file for the figures."""
 
@@ -107,9 +107,11 @@ def _warm_up(run: Run) -> None:
 def _measure_together(settings: Settings) -> None:
     """Print the env steps per second of several processes that start together."""
     context = multiprocessing.get_context("spawn")
-    barrier, speeds = context.Barrier(settings.at_once), context.Queue()
+    barrier, speeds = context.Barrier(settings.at_once, timeout=300), context.Queue()
     arguments = (settings, barrier, speeds)
-    runs = [context.Process(target=_step, args=arguments) for _ in range(settings.at_once)]
+    runs = [
+        context.Process(target=_step, args=arguments, daemon=True) for _ in range(settings.at_once)
+    ]
     for each in runs:
         each.start()
     found = [speeds.get(timeout=600) for _ in runs]

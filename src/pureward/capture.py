@@ -100,7 +100,7 @@ class Beside:
     """
 
     def __init__(self, device: torch.device, *, first: bool = False) -> None:
-        """Make the stream; with `first` its kernels go before those of other streams."""
+        """Make the stream; with `first` its kernels have a higher priority."""
         self._stream = torch.cuda.Stream(device, priority=-1 if first else 0)
         self._context = torch.cuda.stream(self._stream)
 

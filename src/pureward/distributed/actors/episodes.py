@@ -22,7 +22,7 @@ class Episode:
     replies: list[Rows] = field(default_factory=list)
     """Of its steps and, when it is whole, of its last observation: T + 1."""
     places: list[int] = field(default_factory=list)
-    """The row of each in its reply. No pairs: the garbage collector would visit each of them."""
+    """The row of each in its reply. Two lists, not tuples: garbage collection would visit each."""
     terminated: bool = False
     """Whether it ended in a terminal state; otherwise by time."""
     versions: int = 0
@@ -32,7 +32,7 @@ class Episode:
     actor: int = -1
 
     def __len__(self) -> int:
-        return len(self.replies) - 1
+        return max(0, len(self.replies) - 1)
 
     def add(self, reply: Rows, place: int) -> None:
         """Add a step, or the last observation."""

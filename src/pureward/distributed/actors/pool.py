@@ -5,8 +5,8 @@ Actors step worlds of their own, each at its own pace, with the newest weights t
 learner puts their whole episodes into the replay step by step: each of its worlds takes one episode
 after another, from whichever actor finished first. So the replay, Algorithm 1 and the loop are the
 same as for worlds that step together, a slow actor does not delay others, and an episode of an
-actor that dies was never in the replay. It costs a delay: a step reaches the replay about one
-episode late.
+actor that dies was never in the replay. It costs a delay: a step reaches the replay one to
+two episodes late.
 
 No queue grows. An actor has at most two unanswered requests, and is not asked again while as many
 whole episodes of it wait as it has worlds. Staleness is bounded: an episode that began more than
@@ -254,13 +254,13 @@ class Actors(BatchEnv):
         return True
 
     def _note_delay(self, late: int) -> None:
-        """Print once if steps are old when they reach the replay: D learns from a past policy."""
+        """Print once if steps are old when they reach the replay: it holds no recent policy."""
         capacity = self._config.replay.capacity
         if late > capacity // 2 and not self._noted:
             self._noted = True
             print(
                 f"note: steps of actors reach the replay {late:,} steps late, and it holds "
-                f"{capacity:,}; if the return does not rise, lower --worlds",
+                f"{capacity:,}; if the return does not rise, use fewer worlds",
                 flush=True,
             )
 
