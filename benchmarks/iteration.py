@@ -9,12 +9,11 @@ An iteration is one control step of every world with the updates that go with it
 simulation goes on beside the learning, so the whole may be shorter than the sum.
 """
 
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Annotated
 import torch
 import tyro
 
+from pureward.distributed.children import CONTEXT
 from pureward.envs.simulated import TaskEnv
 from pureward.files import write_json
 from pureward.runs.config_file import with_settings
@@ -83,15 +83,15 @@ def main(settings: Settings) -> None:
 @contextmanager
 def _ready_run(settings: Settings) -> Iterator[Run]:
     """A run after its first step."""
-    task, folder = settings.task, tempfile.TemporaryDirectory()
-    demonstrations = str(settings.data / task / "demonstrations")
-    config = preset(task, method=settings.method, demonstrations=demonstrations)
+    demonstrations = str(settings.data / settings.task / "demonstrations")
+    config = preset(settings.task, method=settings.method, demonstrations=demonstrations)
     worlds = settings.worlds or config.worlds
     changes = {"worlds": worlds, "warmup_steps": 10 * worlds, "evaluate_episodes": 2}
-    config = with_settings(config, changes | {"device": settings.device})
     with ExitStack() as opened:
-        config = replace(config, out=opened.enter_context(folder))
-        directory = opened.enter_context(RunDirectory(Path(config.out)))
+        folder = opened.enter_context(tempfile.TemporaryDirectory())
+        changes |= {"out": folder, "device": settings.device}
+        config = with_settings(config, changes)
+        directory = opened.enter_context(RunDirectory(Path(folder)))
         run = Run(config, directory, None, opened)
         opened.enter_context(run.log)
         run.step()
@@ -106,11 +106,10 @@ def _warm_up(run: Run) -> None:
 
 def _measure_together(settings: Settings) -> None:
     """Print the env steps per second of several processes that start together."""
-    context = multiprocessing.get_context("spawn")
-    barrier, speeds = context.Barrier(settings.at_once, timeout=300), context.Queue()
+    barrier, speeds = CONTEXT.Barrier(settings.at_once, timeout=300), CONTEXT.Queue()
     arguments = (settings, barrier, speeds)
     runs = [
-        context.Process(target=_step, args=arguments, daemon=True) for _ in range(settings.at_once)
+        CONTEXT.Process(target=_step, args=arguments, daemon=True) for _ in range(settings.at_once)
     ]
     for each in runs:
         each.start()

@@ -99,9 +99,9 @@ class Beside:
     Tensors made in the block may be used after `wait`.
     """
 
-    def __init__(self, device: torch.device, *, first: bool = False) -> None:
-        """Make the stream; with `first` its kernels have a higher priority."""
-        self._stream = torch.cuda.Stream(device, priority=-1 if first else 0)
+    def __init__(self, device: torch.device) -> None:
+        """Make the stream; its small kernels go before the caller's large ones."""
+        self._stream = torch.cuda.Stream(device, priority=-1)
         self._context = torch.cuda.stream(self._stream)
 
     def __enter__(self) -> None:

@@ -69,10 +69,9 @@ class Run:
         self.is_new = saved is None
         self.control_steps = 0
         self.clock = Stopwatch(self.env.device)
-        # On CUDA the worlds are simulated while the learner learns. Hundreds of small kernels, one
-        # after another, must not wait for D's large ones.
+        # On CUDA the worlds are simulated while the learner learns.
         on_cuda = self.env.device.type == "cuda" and self.actors is None
-        self._beside = Beside(self.env.device, first=True) if on_cuda else None
+        self._beside = Beside(self.env.device) if on_cuda else None
         self.evaluation: dict[str, float] = {}
         self.evaluated_at = -1
         self.truth = Truth(

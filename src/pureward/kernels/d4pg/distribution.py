@@ -21,7 +21,7 @@ def projected(p, stored, here, first, step, ATOMS: tl.constexpr, WIDTH: tl.const
     """Projection of moved atoms onto the support: atom j is at first + step · j gaps.
 
     p has the probabilities, `stored` points to the same, one pointer a row. An atom of the support
-    gathers only the moved atoms next to it, two or three for usual discounts.
+    gathers only the moved atoms next to it.
     """
     atom = tl.arange(0, WIDTH)[None, :]
     at = first + step * atom
