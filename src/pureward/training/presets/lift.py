@@ -27,12 +27,13 @@ PRESETS = {
             "checkpoint_every": 4_000_000,
         },
         "learned": {
-            # Drawing two cameras costs the most.
+            "worlds": 2048,
+            "updates_per_step": 16,
             "env_steps": 8_000_000,
             "batch": 1024,
             "guided": 0.25,  # without it not even the true reward is learned
             "replay.capacity": 600_000,  # 15 GB of frames
-            "reward.updates": 4,
+            "reward.updates": 8,
             "reward.labels": "cached",
             "reward.network.view.crop": 1.0,
             # Table 3's 1e-4 had not fitted 20,000 frames after twenty passes
@@ -50,19 +51,19 @@ PRESETS = {
             "agent.atoms": 201,
             "reward.ceiling": 3.0,  # at 1, half of the rewards are at the ceiling
             "reward.batch": 128,
-            "reward.refreshed": 4096,
+            "reward.refreshed": 8192,
             "reward.memory": 100_000,
             "reward.even": True,
         },
         "regression": {
             "agent.value_low": -100.0,
             "agent.atoms": 101,
-            "reward.refreshed": 2048,
+            "reward.refreshed": 4096,
         },
         "gated": {
             "agent.value_low": -100.0,
             "agent.atoms": 101,
-            "reward.refreshed": 2048,
+            "reward.refreshed": 4096,
             "reward.memory": 100_000,
         },
         "imitation pu": {"prior": "bbe:0.002:0.5"},  # at most Table 2's
