@@ -210,6 +210,19 @@ def test_slow_and_fast_actors_all_get_their_episodes_in(monkeypatch):
         assert actors.counts["stale_episodes"] == 0
 
 
+def test_actors_pause_while_a_whole_episode_waits(monkeypatch):
+    monkeypatch.setattr("pureward.distributed.actors.worker.REPLY_STEPS", 1)
+    chosen = config()
+    with Actors(chosen) as actors:
+        played = Played(actors, chosen)
+        for _ in range(20):
+            played.take(1)
+            for _ in range(50):
+                actors._receive(0.0, False)
+            # One waits; two replies that were asked for before may end others.
+            assert 1 <= len(actors._waiting) <= 3
+
+
 def test_no_queue_grows():
     chosen = config(worlds=2)
     with Actors(chosen) as actors:

@@ -29,7 +29,6 @@ class Episode:
     """Sum over steps of the version of the weights: the number of updates that made them."""
     began: int = 0
     """Control steps of the learner when its first step was asked for."""
-    actor: int = -1
 
     def __len__(self) -> int:
         return max(0, len(self.replies) - 1)
@@ -47,10 +46,9 @@ class Episode:
 class Assembly:
     """The open episodes of an actor's worlds."""
 
-    def __init__(self, actor: int, worlds: int) -> None:
+    def __init__(self, worlds: int) -> None:
         """Begin with no steps."""
-        self.actor = actor
-        self.open = [Episode(actor=actor) for _ in range(worlds)]
+        self.open = [Episode() for _ in range(worlds)]
 
     def add(self, reply: Mapping[str, Tensor], row: int) -> list[Episode]:
         """Add the steps of a reply; return the episodes that it ended.
@@ -76,7 +74,7 @@ class Assembly:
                 episode.add(finals, len(whole))
                 episode.terminated = terminated
                 whole.append(episode)
-                self.open[world] = Episode(actor=self.actor)
+                self.open[world] = Episode()
         return whole
 
     def steps(self) -> int:

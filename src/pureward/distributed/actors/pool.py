@@ -5,18 +5,18 @@ Actors step worlds of their own, each at its own pace, with the newest weights t
 learner puts their whole episodes into the replay step by step: each of its worlds takes one episode
 after another, from whichever actor finished first. So the replay, Algorithm 1 and the loop are the
 same as for worlds that step together, a slow actor does not delay others, and an episode of an
-actor that dies was never in the replay. It costs a delay: a step reaches the replay one to
-two episodes late.
+actor that dies was never in the replay. It costs a delay: a step reaches the replay about one
+episode late.
 
-No queue grows. An actor has at most two unanswered requests, and is not asked again while as many
-whole episodes of it wait as it has worlds. Staleness is bounded: an episode that began more than
-a replay ago, or four episodes if that is longer, is dropped and counted.
+No queue grows, and steps are no older than they must be: an actor has at most two unanswered
+requests, and none is asked again while a whole episode waits. Staleness is bounded: an episode that
+began more than a replay ago, or four episodes if that is longer, is dropped and counted.
 """
 
 import json
 import random
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -206,14 +206,13 @@ class Actors(BatchEnv):
             worlds=self._each,
             seed=random.Random(str(words)).getrandbits(31),
         )
-        assembly = Assembly(index, self._each)
+        assembly = Assembly(self._each)
         return _Actor(self._host.start(spec), assembly, deque(), time.monotonic())
 
     def _receive(self, seconds: float, at_random: bool) -> None:
         """Ask actors that may go on, and handle replies; wait at most so long for one."""
-        waiting = Counter(episode.actor for episode in self._waiting)
-        for index, actor in enumerate(self._actors):
-            while waiting[index] < self._each and len(actor.asked) < _UNANSWERED:
+        for actor in self._actors:
+            while not self._waiting and len(actor.asked) < _UNANSWERED:
                 actor.heard = actor.heard if actor.asked else time.monotonic()
                 actor.asked.append(self._rows)
                 self._host.ask(actor.key, at_random)

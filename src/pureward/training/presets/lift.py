@@ -4,7 +4,7 @@
 PRESETS = {
     "fast": {
         "all": {
-            "updates_per_step": 8,
+            "worlds": 2048,
             "agent.actor_rate": 3e-4,
             "agent.critic_rate": 3e-4,
             "agent.norm_first": True,
@@ -16,7 +16,7 @@ PRESETS = {
             "save_replay": False,
         },
         "truth": {
-            "worlds": 2048,
+            "updates_per_step": 8,
             "env_steps": 20_000_000,
             "warmup_steps": 100_000,
             "guided": 0.125,  # with 0 it lifts in one episode of ten after six million steps
@@ -27,7 +27,6 @@ PRESETS = {
             "checkpoint_every": 4_000_000,
         },
         "learned": {
-            "worlds": 2048,
             "updates_per_step": 16,
             "env_steps": 8_000_000,
             "batch": 1024,
