@@ -128,7 +128,7 @@ def _step(settings: Settings, barrier: Barrier, speeds: "Queue[float]") -> None:
     with _ready_run(settings) as run:
         _warm_up(run)
         barrier.wait()
-        seconds = _time(run.step, 5 * settings.iterations, settings.device)
+        seconds = _time(run.step, 2 * settings.iterations, settings.device)
         speeds.put(run.config.worlds / seconds)
         barrier.wait()  # none may end before all are measured
 
