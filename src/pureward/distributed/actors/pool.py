@@ -8,9 +8,9 @@ same as for worlds that step together, a slow actor does not delay others, and a
 actor that dies was never in the replay. It costs a delay: a step reaches the replay about one
 episode late.
 
-No queue grows: an actor has at most two unanswered requests, and the learner sends no new ones while
-a whole episode waits. Staleness is bounded: an episode that began more than a replay ago, or four
-episodes if that is longer, is dropped and counted.
+No queue grows: an actor has at most two unanswered requests, and the learner sends no new ones
+while a whole episode waits. Staleness is bounded: an episode that began more than a replay ago, or
+four episodes if that is longer, is dropped and counted.
 """
 
 import json
