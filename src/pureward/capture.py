@@ -100,7 +100,7 @@ class Beside:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Make the stream; its small kernels go before the caller's large ones."""
+        """Make the stream; its kernels go before the caller's."""
         self._stream = torch.cuda.Stream(device, priority=-1)
         self._context = torch.cuda.stream(self._stream)
 
