@@ -137,6 +137,7 @@ def test_held_success_is_saved():
     ("changes", "message"),
     [
         ({"task": "walk"}, "unknown task 'walk'; choose from"),
+        ({"task": "Pendulum-v1"}, "choose from walker, .* Gymnasium environment gym:ID or MOD"),
         ({"worlds": 0}, "worlds must be a whole number from 1 to 1,048,576, got 0"),
         ({"worlds": -3}, "worlds must be a whole number .* got -3"),
         ({"worlds": 1.5}, "worlds must be a whole number .* got 1.5"),

@@ -27,6 +27,8 @@ class Counter(gymnasium.Env):
     def __init__(self, render_mode=None, spoil=""):
         self.ends, self.spoil, self.render_mode = 2 + Counter.made, spoil, render_mode
         Counter.made += 1
+        if spoil == "unbounded":
+            self.action_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
         self.episode, self.count = -1, 0
 
     def reset(self, *, seed=None, options=None):
@@ -114,7 +116,11 @@ def test_processes_give_the_same():
     ("spoil", "told"),
     [
         ("nan", "counter returned a state with NaN"),
-        ("raise", "counter could not step .RuntimeError: the motor is too hot"),
+        (
+            "raise",
+            "counter could not step .RuntimeError: the motor is too hot.; try it alone with "
+            r"gymnasium.utils.env_checker.check_env, and see line \d+ of .*test_gymnasium_env.py",
+        ),
         ("grow", r"changed the size of its frames from .*64.* to .*80"),
         ("dark", r"counter: floating-point images must lie in \[0, 1\], got nan to nan"),
         ("bright", "got 200 to 200; divide them by 255, or use uint8"),
@@ -131,6 +137,8 @@ def test_what_cannot_be_trained_is_refused():
     made = {"worlds": 1, "device": CPU}
     with pytest.raises(InputError, match=r"actions must be continuous .* Discrete\(2\)"):
         GymnasiumEnv("gym:CartPole-v1", find_maker("gym:CartPole-v1"), **made)
+    with pytest.raises(InputError, match=r"finite bounds, and .* \(2,\), float64\); bound its"):
+        worlds(1, spoil="unbounded")
     with pytest.raises(InputError, match="keys are chosen from a dict observation"):
         worlds(1, cameras=True, frames="pixels")
     with pytest.raises(SimulationError, match="could not be made"):
@@ -178,6 +186,60 @@ def test_keys_of_a_dict_are_states_and_cameras():
     assert both.state_size == 3
     with pytest.raises(InputError, match="observes arm, goal, left, right, got 'above'"):
         GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, cameras=True, frames="above")
+
+
+def test_frames_are_no_part_of_the_state_also_if_they_are_not_used():
+    made = {"worlds": 1, "device": CPU}
+    assert GymnasiumEnv("keyed", Keyed, **made, frames="left,right").state_size == 3
+    with pytest.raises(InputError, match="observes arm, goal, left, right, got 'above'"):
+        GymnasiumEnv("keyed", Keyed, **made, frames="above")
+    with pytest.raises(InputError, match="the policy needs a state, and keyed observes frames"):
+        GymnasiumEnv("keyed", Keyed, **made, frames="arm,goal,left,right")
+
+
+class Odd(Keyed):
+    """One part of its observation, or all of it, is no array of numbers."""
+
+    def __init__(self, odd):
+        parts = {"arm": spaces.Box(-1, 1, (2,)), "odd": odd}
+        self.observation_space = odd if isinstance(odd, spaces.Tuple) else spaces.Dict(parts)
+        self.action_space = spaces.Box(-1, 1, (1,))
+
+    def _seen(self):
+        return self.observation_space.sample()
+
+
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        (spaces.Dict({"x": spaces.Box(-1, 1, (1,))}), r"'odd' of odd is Dict\(.*FlattenObs"),
+        (spaces.Text(5), r"'odd' of odd is Text\("),
+        (spaces.Tuple([spaces.Discrete(2)] * 2), r"its observation of odd is Tuple\("),
+    ],
+)
+def test_a_state_that_is_no_array_of_numbers_is_told_in_a_sentence(space, told):
+    with pytest.raises(InputError, match=f"a state must be arrays of numbers, and {told}"):
+        GymnasiumEnv("odd", lambda: Odd(space), worlds=1, device=CPU)
+    if not isinstance(space, spaces.Tuple):
+        env = GymnasiumEnv("odd", lambda: Odd(space), worlds=1, device=CPU, state="arm")
+        assert env.state_size == 2
+
+
+def test_whole_numbers_of_an_action_are_rounded():
+    env = GymnasiumEnv("counter", lambda: Whole(), worlds=1, device=CPU)
+    taken = []
+    for share in (-1.0, -0.4, 0.3, 0.7):
+        env.step(torch.tensor([[share]]))
+        taken.append(env._envs.envs[0].action.tolist())
+    assert taken == [[-3], [-1], [1], [2]]
+
+
+class Whole(Counter):
+    action_space = spaces.Box(-3, 3, (1,), np.int32)
+
+    def __init__(self):
+        super().__init__()
+        self.ends = 9
 
 
 @pytest.mark.parametrize("shape", [(2, 64, 64, 3), (2, 3, 64, 64), (2, 64, 64), (2, 64, 64, 4)])

@@ -9,6 +9,9 @@ every autoreset mode of a vector environment of the user.
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
+from sysconfig import get_path
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
 DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
+_NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
 class GymnasiumEnv(BatchEnv):
@@ -63,10 +67,9 @@ class GymnasiumEnv(BatchEnv):
             processes: whether each world has a process of its own.
         """
         self.name, self.worlds, self.device = name, worlds, device
-        self._frame_keys = tuple(frames.split(",")) if cameras and frames != "render" else ()
-        renders = cameras and not self._frame_keys
-        options = {"render_mode": "rgb_array"} if renders else {}
-        self._renders = renders
+        self._frame_keys = () if frames == "render" else tuple(frames.split(","))
+        self._cameras, self._renders = cameras, cameras and not self._frame_keys
+        options = {"render_mode": "rgb_array"} if self._renders else {}
         if cameras:
             # Mesa's software OpenGL and Triton bring an LLVM each. If Triton is loaded second, as
             # torch's optimizers do, the process crashes.
@@ -127,6 +130,8 @@ class GymnasiumEnv(BatchEnv):
         share = (action.detach().clamp(-1.0, 1.0).cpu().numpy() + 1.0) / 2.0
         shape = self._envs.action_space.shape
         chosen = (self._low + share * (self._high - self._low)).reshape(shape)
+        if np.issubdtype(self._envs.action_space.dtype, np.integer):
+            chosen = chosen.round()
         chosen = chosen.astype(self._envs.action_space.dtype)
         seen, reward, ended, cut, info = self._call("step", lambda: self._envs.step(chosen))
         if not np.isfinite(reward).all():
@@ -186,7 +191,7 @@ class GymnasiumEnv(BatchEnv):
             reason = (str(error).splitlines() or ["no message"])[0]
             if isinstance(error, EOFError | ConnectionError):
                 reason = "the process of a world ended"
-            remedy = "try it alone with gymnasium, without pureward"
+            remedy = "try it alone with gymnasium.utils.env_checker.check_env" + _line_of(error)
             if what == "render" or "render_mode" in reason:
                 remedy = "it must take render_mode='rgb_array', or have frames in its observation"
             raise SimulationError(
@@ -203,6 +208,7 @@ class GymnasiumEnv(BatchEnv):
                     f"keys are chosen from a dict observation, and {self.name} observes {space}; "
                     "leave out state, and take frames from render"
                 )
+            self._check_part("its observation", space)
             return ()
         if state == "observation" and state not in space.spaces:
             state = ""
@@ -212,7 +218,22 @@ class GymnasiumEnv(BatchEnv):
                 raise InputError(
                     f"{self.name} observes {', '.join(space.spaces)}, got {key!r}; choose from them"
                 )
-        return wanted or tuple(key for key in space.spaces if key not in self._frame_keys)
+        keys = wanted or tuple(key for key in space.spaces if key not in self._frame_keys)
+        if not keys:
+            raise InputError(
+                f"the policy needs a state, and {self.name} observes frames only; add a part to "
+                "its observation, or name one with state"
+            )
+        for key in keys:
+            self._check_part(repr(key), space[key])
+        return keys
+
+    def _check_part(self, part: str, space: spaces.Space) -> None:
+        if not isinstance(space, _NUMBERS):
+            raise InputError(
+                f"a state must be arrays of numbers, and {part} of {self.name} is {space}; choose "
+                "other parts with state, or wrap it in gymnasium.wrappers.FlattenObservation"
+            )
 
     def _find_actions(self) -> tuple[np.ndarray, np.ndarray]:
         space = self._envs.single_action_space
@@ -223,14 +244,15 @@ class GymnasiumEnv(BatchEnv):
             )
         if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
             raise InputError(
-                f"actions must have finite bounds, and those of {self.name} are {space}; wrap it "
-                "in gymnasium.wrappers.RescaleAction or ClipAction"
+                f"actions must have finite bounds, and those of {self.name} are {space}; bound "
+                "its action_space"
             )
         return space.low.flatten().astype(np.float64), space.high.flatten().astype(np.float64)
 
     def _observation(self, seen: Any) -> Observation:
         parts = [seen[key] for key in self._state_keys] if self._state_keys else [seen]
-        flat = [np.asarray(part, dtype=np.float32).reshape(self.worlds, -1) for part in parts]
+        with np.errstate(over="ignore"):  # infinity is told below
+            flat = [np.asarray(part, dtype=np.float32).reshape(self.worlds, -1) for part in parts]
         state = torch.from_numpy(np.concatenate(flat, axis=1))
         if not state.isfinite().all():
             raise SimulationError(
@@ -245,7 +267,7 @@ class GymnasiumEnv(BatchEnv):
                     "or have frames in its observation"
                 )
             frames = self._frames([images])
-        elif self._frame_keys:
+        elif self._cameras:
             frames = self._frames([seen[key] for key in self._frame_keys])
         return Observation(state=state.to(self.device), frames=frames)
 
@@ -276,3 +298,10 @@ class GymnasiumEnv(BatchEnv):
                 now, final = (np.asarray(i.get(key, nothing), dtype=bool) for i in (info, last))
                 return torch.as_tensor(np.where(was_reset, final, now), device=self.device)
         return torch.as_tensor(nothing, device=self.device)
+
+
+def _line_of(error: Exception) -> str:
+    """Say where the user's own code raised an error, if that is known."""
+    others = (str(Path(__file__).parents[1]), *(get_path(name) for name in ("stdlib", "purelib")))
+    own = [at for at in extract_tb(error.__traceback__) if not at.filename.startswith(others)]
+    return f", and see line {own[-1].lineno} of {own[-1].filename}" if own else ""

@@ -94,7 +94,7 @@ def make_worlds(make: Maker, worlds: int, processes: bool, options: dict[str, An
     if envs.num_envs != worlds:
         raise InputError(
             f"a vector environment must have num_envs worlds, {worlds}, got {envs.num_envs}; pass "
-            "it on"
+            "num_envs on to it"
         )
     return envs
 
@@ -103,7 +103,7 @@ def _checked(made: Any, wanted: type) -> Any:
     if not isinstance(made, wanted):
         raise InputError(
             f"a function must return a gymnasium.Env, or with the argument num_envs a "
-            f"gymnasium.vector.VectorEnv, got {type(made).__name__}; return what it must"
+            f"gymnasium.vector.VectorEnv, got {type(made).__name__}; return the environment"
         )
     return made
 

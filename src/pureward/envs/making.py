@@ -11,6 +11,7 @@ from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.simulated import TaskEnv
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
+from pureward.registry import UnknownNameError
 from pureward.types import find_device
 
 if TYPE_CHECKING:
@@ -137,6 +138,11 @@ def check_name(
             lacks = "distractors" if distractors is not None else "script"
             raise InputError(f"environment {task!r} has no {lacks}; leave it out")
         return task
+    if task not in TASKS:
+        raise UnknownNameError(
+            f"unknown task {task!r}; choose from {', '.join((*TASKS, *ENVIRONMENTS))}, or name a "
+            "Gymnasium environment gym:ID or MODULE:FUNCTION"
+        )
     TASKS[task].variant(distractors)
     if scripted and TASKS[task].script is None:
         raise InputError(f"task {task!r} has no script; leave guided at 0")
