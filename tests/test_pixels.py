@@ -33,6 +33,22 @@ def test_floats_that_are_not_colours_are_refused(value, got):
                 to_frames(given)
 
 
+@pytest.mark.parametrize("dtype", [object, "U1", np.uint16, np.longdouble, np.complex64])
+def test_other_types_are_refused(dtype):
+    with pytest.raises(InputError, match="^frames must be uint8 or floating point in .*; convert"):
+        to_frames(np.zeros((2, 8, 8, 3), dtype))
+
+
+def test_other_byte_orders_are_converted():
+    images = np.random.default_rng(0).random((2, 64, 64, 3), np.float32)
+    assert torch.equal(to_frames(images.astype(">f4")), to_frames(images))
+
+
+def test_a_stack_of_no_images_is_refused():
+    with pytest.raises(InputError, match=r"got shape \(2, 0, 8, 8, 3\); pass a batch of images"):
+        to_frames(np.zeros((2, 0, 8, 8, 3), np.uint8))
+
+
 def test_floats_that_are_rounded_are_clipped():
     assert to_frames(spoilt(1, 64, 64, 3, value=1.001)).max() == 255
     assert to_frames(spoilt(1, 64, 64, 3, value=-0.001)).min() == 0

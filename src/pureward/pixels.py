@@ -15,6 +15,8 @@ from pureward.types import AsyncFlag
 SIDE = 64
 #: More than 16 images in a stack are a mistake in the shape.
 MOST_CHANNELS = 48
+_TYPES = {torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64}
+_TYPES |= {np.dtype(name) for name in ("u1", "f2", "f4", "f8")}
 _ROUNDING = 0.01  # of floating-point images, which are clipped to [0, 1]
 
 
@@ -33,20 +35,23 @@ def to_frames(
         device: where the frames go.
         size: height and width of the frames; None keeps those of the images.
     """
-    if isinstance(images, Tensor):
-        pixels = images.detach()
-    else:
-        pixels = torch.as_tensor(np.ascontiguousarray(images))
+    if not isinstance(images, Tensor):  # torch takes the machine's byte order only
+        images = np.ascontiguousarray(images, images.dtype.newbyteorder("="))
+    if images.dtype not in _TYPES:
+        raise InputError(
+            f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
+        )
+    pixels = torch.as_tensor(images).detach()
     if pixels.dim() == 3:
         pixels = pixels[..., None]
-    if pixels.dim() == 5:
-        frames = [to_frames(image, device, size) for image in pixels.unbind(1)]
-        return torch.cat(frames, dim=1)
-    if pixels.dim() != 4 or 0 in pixels.shape:
+    if pixels.dim() not in (4, 5) or 0 in pixels.shape:
         raise InputError(
             f"frames must be (batch, height, width, channels), got shape {tuple(images.shape)}; "
             "pass a batch of images"
         )
+    if pixels.dim() == 5:
+        frames = [to_frames(image, device, size) for image in pixels.unbind(1)]
+        return torch.cat(frames, dim=1)
     if pixels.is_floating_point():
         _check_range(pixels)
     pixels = pixels.to(device)
@@ -63,10 +68,6 @@ def to_frames(
     pixels = pixels[:, :3] if channels == 4 else pixels
     if pixels.is_floating_point():
         pixels = 255.0 * pixels.float()
-    elif pixels.dtype != torch.uint8:
-        raise InputError(
-            f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
-        )
     if size is not None and tuple(pixels.shape[2:]) != tuple(size):
         # On a CPU, uint8 with channels last is ten times as fast as floating point.
         pixels = pixels if pixels.device.type == "cpu" else pixels.float()

@@ -134,6 +134,13 @@ def test_failures_need_a_risk_that_takes_them_and_equal_shapes(small_network, sc
         made.update(frames, frames, torch.cat([frames, frames], dim=1))
 
 
+def test_an_update_without_frames_is_refused(small_network, scenes):
+    made, none = Discriminator(config_of(replace(small_network, view=View()))), scenes(0, 0)[0]
+    for positive, unlabeled in ((none, none), (none, scenes(4, 0)[0])):
+        with pytest.raises(InputError, match="positive_logits must hold at least one sample"):
+            made.update(positive, unlabeled)
+
+
 def test_same_seed_same_updates(small_network, scenes):
     config = config_of(replace(small_network, view=View()))
     a, b, c = (Discriminator(config, seed=s) for s in (5, 5, 6))

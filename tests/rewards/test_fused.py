@@ -74,6 +74,23 @@ def test_distortions_equal_plain_distortions(images, config):
     assert slots[..., images:, :].abs().sum() == 0
 
 
+@pytest.mark.parametrize("sides", [(34, 34), (32, 40), (40, 40)])
+def test_frames_of_any_size_are_distorted_without_touching_their_neighbours(sides, monkeypatch):
+    # Room after the result shows what is written past its end.
+    room = torch.full((4 * 8 * sides[0] * sides[1],), -7.0, device=DEVICE)
+    result = room.view(4, *sides, 8)[:2]
+    monkeypatch.setattr(distortion.torch, "empty", lambda *shape, **_: result.view(shape))
+    rng = torch.Generator().manual_seed(0)
+    frames = torch.randint(0, 256, (2, 3, *sides), dtype=torch.uint8, generator=rng).to(DEVICE)
+    view = View.only(contrast=(0.5, 2.0))
+    drawn = draw(frames.shape, view, device=DEVICE)
+    packed = distortion.distorted(frames, drawn.parameters, view, None, torch.float32)
+    monkeypatch.undo()
+    expected = apply(frames, drawn, view)
+    torch.testing.assert_close(unpacked(packed, 1), expected, atol=1e-5, rtol=0)
+    assert (room[len(room) // 2 :] == -7).all()
+
+
 def test_noise_is_uniform_and_depends_on_the_seed():
     config = View.only(noise=16.0)
     frames = torch.full((4, 6, 32, 32), 128, dtype=torch.uint8, device=DEVICE)

@@ -45,7 +45,7 @@ def test_fit_learns_and_reports_true_errors(small_network, scenes):
     assert seen[-1].held_out_error == pytest.approx(float(held), rel=1e-4)
 
 
-def test_the_step_size_decays_along_half_a_cosine(small_network, scenes, monkeypatch):
+def test_the_step_size_decays_along_half_a_cosine_and_returns(small_network, scenes, monkeypatch):
     frames, rewards, _ = annotated(scenes, 4, 8)  # 32 frames: two batches a pass
     rates = []
     monkeypatch.setattr(Adam, "set_rate", lambda _, rate: rates.append(rate))
@@ -54,7 +54,7 @@ def test_the_step_size_decays_along_half_a_cosine(small_network, scenes, monkeyp
     )
     RewardModel(config).fit(frames, rewards)
     half = 2**-0.5  # cos 45°
-    assert rates == pytest.approx([2e-3, 1e-3 * (1 + half), 1e-3, 1e-3 * (1 - half)])
+    assert rates == pytest.approx([2e-3, 1e-3 * (1 + half), 1e-3, 1e-3 * (1 - half), 2e-3])
 
 
 def test_set_rate_applies_to_the_next_step(small_network, scenes):

@@ -208,6 +208,7 @@ class RewardModel:
                 best_weights = {k: v.clone() for k, v in network.state_dict().items()}
             elif epoch - best_epoch >= self.config.patience:
                 break
+        self.optimizers[member].set_rate(self.config.learning_rate)  # for `update`
         if best_weights is not None:
             network.load_state_dict(best_weights)
         return best_epoch

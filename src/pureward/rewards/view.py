@@ -176,7 +176,7 @@ def apply(frames: Tensor, drawn: Draw, view: View) -> Tensor:
     """
     if frames.is_cuda:
         return _distorted(frames, drawn, view)
-    per_chunk = max(1, CPU_CHUNK_VALUES // frames[0].numel())
+    per_chunk = max(1, CPU_CHUNK_VALUES // prod(frames.shape[1:]))
     out = torch.empty(frames.shape, dtype=torch.float32)
     for start in range(0, frames.shape[0], per_chunk):
         part = slice(start, start + per_chunk)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pureward.rewards.view import View
 
-BLOCK = 512
+BLOCK = 512  # most pixels of a step
 WARPS = 4
 
 
@@ -173,7 +173,7 @@ def distorted(
     """
     batch, channels, height, width = frames.shape
     images = channels // 3
-    slots = image_slots(images)
+    slots, area = image_slots(images), height * width
     target = torch.empty(batch, height, width, 4 * slots, dtype=dtype, device=frames.device)
     frames = frames.contiguous()
     distort[(batch, slots)](
@@ -182,7 +182,8 @@ def distorted(
         NOISE=view.noise, CROP=view.crop, MOVE=view.moves,
         BRIGHTEN=view.brightness > 0, CONTRAST=view.contrast != (1.0, 1.0),
         RECOLOUR=view.saturation != (1.0, 1.0) or view.hue > 0,
-        BLOCK=BLOCK, num_warps=WARPS,
+        BLOCK=min(BLOCK, area & -area),  # divides the area: the kernel has no masks
+        num_warps=WARPS,
     )  # fmt: skip
     return target
 
