@@ -24,6 +24,7 @@ SEEN = replace(ONE, frames=torch.zeros(3, 3, 64, 64, dtype=torch.uint8))
     [
         (ONE, SEEN, r"'actions': \(1,\)}, got .*'frames': \(3, 64, 64\)"),
         (SEEN, ONE, r"'frames': \(3, 64, 64\), .* got {'qpos': \(2,\), 'actions': \(1,\)}"),
+        (SEEN, replace(SEEN, frames=SEEN.frames[:, :, :32]), "give one size, --size 64 64"),
         (ONE, replace(ONE, actions=None), r"got {'qpos': \(2,\)}; write it to"),
         (ONE, replace(ONE, actions=torch.zeros(2, 3)), r"got .*'actions': \(3,\)}; write it to"),
     ],

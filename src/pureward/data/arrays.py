@@ -40,16 +40,21 @@ def episodes_in_memory(
     for number, (item, split) in enumerate(zip(items, splits(len(items)), strict=True)):
         images, rewards = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
         with guarding(f"episode {number}"):
-            if np.ndim(images) == 3 and np.shape(images)[-1] <= 4:
-                raise InputError(
-                    "the images of an episode must be (time, height, width, 3), got shape "
-                    f"{tuple(np.shape(images))}, a single one; pass all of them"
-                )
+            check_several(np.shape(images))
             columns = {} if rewards is None else {"rewards": rewards}
             pixels = images if isinstance(images, Tensor) else _numbers(images)
             frames = to_frames(pixels, "cpu", size)
             episodes.append(make_episode(frames, columns, split=split))
     return episodes
+
+
+def check_several(shape: tuple[int, ...]) -> None:
+    """Refuse the shape of a single image where that of an episode's is expected."""
+    if len(shape) == 3 and shape[-1] <= 4:
+        raise InputError(
+            f"the images of an episode must be (time, height, width, 3), got shape {tuple(shape)}, "
+            "a single one; pass all of them"
+        )
 
 
 def make_episode(
@@ -65,11 +70,16 @@ def make_episode(
     steps = len(frames) - 1
     if steps < 1:
         raise InputError("an episode needs at least two frames, got one; drop it")
-    found = {name: to_tensor(values) for name, values in columns.items()}
+    found = {}
+    for name, values in columns.items():
+        with guarding(name):
+            found[name] = to_tensor(values)
     for name, kept in COLUMNS.items():
         if name in found and found[name].dim() and len(found[name]) == len(frames):
             found[name] = found[name][kept]
     rewards, success = found.pop("rewards", None), found.pop("success", None)
+    if success is not None and not ((success == 0) | (success == 1)).all():
+        raise InputError("success must be 0 or 1 at every step, and is not; convert or drop it")
     if rewards is not None and rewards.dim() == 2 and rewards.shape[1] == 1:
         rewards = rewards[:, 0]
     return Episode(

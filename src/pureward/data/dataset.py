@@ -117,6 +117,8 @@ class Reader:
     read: Callable[[Path, Options], Dataset]
 
 
+_MOST_SIDE = 8192  # pixels of a frame's height or width
+
 #: Name → reader.
 READERS: Registry[Reader] = Registry("reader")
 
@@ -248,9 +250,11 @@ def find_reader(path: Path | str | os.PathLike[str]) -> Reader:
             return READERS[name]
     if not os.path.lexists(path):
         raise InputError(f"{path} is not a dataset, and no file or folder; check the path")
+    if Path(path).is_dir() and not any(Path(path).iterdir()):
+        raise InputError(f"{path} is not a dataset but an empty folder; check the path")
     raise InputError(
         f"{path} is not a dataset that pureward can read ({', '.join(READERS)}); name the folder "
-        "or file of such a dataset"
+        "or file of such a dataset; images must be .png or .jpg, arrays .npy or .npz"
     )
 
 
@@ -260,9 +264,12 @@ def _options(images: Any, size: Any, held_out: float) -> Options:
     if size is not None and not (
         isinstance(size, tuple | list)
         and len(size) == 2
-        and all(type(side) is int and side > 0 for side in size)
+        and all(type(side) is int and 0 < side <= _MOST_SIDE for side in size)
     ):
-        raise InputError(f"size must be (height, width), got {size!r}; try (64, 64)")
+        raise InputError(
+            f"size must be (height, width), got {size!r}; try (64, 64), at most "
+            f"({_MOST_SIDE}, {_MOST_SIDE})"
+        )
     split_by_share(1, held_out)  # refuses a bad share
     names = (images,) if isinstance(images, str) else tuple(images or ()) or None
     return Options(

@@ -63,8 +63,10 @@ def guarding(where: Path | str) -> Iterator[None]:
             f"{where}: does not fit into memory ({error}); it is damaged or too large, cut it down"
         ) from error
     except _unreadable() as error:
+        # FFmpeg's name the file once more.
+        said = getattr(error, "strerror", "") if type(error).__module__ == "av.error" else error
         raise InputError(
-            f"{where}: cannot be read ({str(error) or type(error).__name__}); it is empty, "
+            f"{where}: cannot be read ({str(said) or type(error).__name__}); it is empty, "
             "truncated or of another format, fetch or collect it again"
         ) from error
 

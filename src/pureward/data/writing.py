@@ -22,7 +22,7 @@ from pureward.data.lazy import LazyFrames, per_block
 from pureward.data.prefetch import handed_over, prefetched
 from pureward.data.readers.minari import OURS, UNRATED
 from pureward.errors import InputError
-from pureward.files import whole_folder
+from pureward.files import PARTIAL, whole_folder
 
 #: What `compact` rounds to: 0.03 mm, 0.002°, and a five-hundredth of a pixel of our cameras.
 #: With a power of two the last bits of each mantissa are zero, which compresses well.
@@ -54,7 +54,8 @@ def write_episodes(
     first = next(remaining, None)
     if first is None or not _observations(first):
         raise InputError(f"{folder}: a dataset needs at least one episode with states or frames")
-    _check_size(folder, first)
+    shown = folder.with_name(folder.name.removeprefix(PARTIAL))
+    _check_size(shown, first)
     with whole_folder(folder / "data") as partial:
         storage = MinariStorage.new(
             partial.resolve(),  # Minari cannot get the size of a relative path
@@ -65,7 +66,7 @@ def write_episodes(
         count = steps = 0
         with h5py.File(partial / FILE, "w", libver="v110") as file:
             for count, episode in enumerate(chain([first], remaining), start=1):
-                where = f"{folder}, episode {count - 1}"
+                where = f"{shown}, episode {count - 1}"
                 _check_alike(where, episode, first)
                 columns = (*_observations(episode).values(), episode.actions, episode.rewards)
                 # HDF5 crashes on a full disk.
@@ -151,9 +152,11 @@ def _check_alike(where: str, episode: Episode, first: Episode) -> None:
     """Refuse an episode that does not fit the dataset's spaces, which are the first episode's."""
     wanted, got = _sizes(first), _sizes(episode)
     if got != wanted:
+        others = {name for name in wanted | got if wanted.get(name) != got.get(name)}
+        only_size = others == {"frames"} and wanted.keys() == got.keys()
         raise InputError(
-            f"{where}: must hold the same as episode 0, {wanted}, got {got}; write it to another "
-            "dataset"
+            f"{where}: must hold the same as episode 0, {wanted}, got {got}; "
+            + ("give one size, --size 64 64" if only_size else "write it to another dataset")
         )
 
 

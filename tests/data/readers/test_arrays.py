@@ -208,7 +208,19 @@ BAD = {
     ),
     "text": (
         lambda p: np.savez(p / "x.npz", frames=IMAGES, rewards=np.array(["a"] * 6)),
-        "x.npz, rewards: values must be real numbers, got <U1|x.npz: values must be real numbers",
+        "x.npz: rewards: values must be real numbers, got <U1",
+    ),
+    "rewards of fewer episodes": (
+        lambda p: np.savez(p / "x.npz", frames=IMAGES[None], rewards=np.ones((0, 6))),
+        "x.npz, episode 0, rewards: it must have 1 rows, one per episode, got 0; repair",
+    ),
+    "a share as success": (
+        lambda p: np.savez(p / "x.npz", frames=IMAGES, success=np.full(6, 0.5)),
+        "x.npz: success must be 0 or 1 at every step",
+    ),
+    "one image": (
+        lambda p: np.save(p / "x.npy", IMAGES[0]),
+        r"x.npy: the images of an episode .* got shape \(20, 30, 3\), a single one",
     ),
     "a table": (lambda p: np.save(p / "x.npy", np.ones((5, 4))), "frames must be images"),
     "nothing": (lambda p: np.savez(p / "x.npz"), "one array must be images"),
@@ -240,6 +252,7 @@ def test_an_archive_that_ends_early_is_refused_when_its_frames_are_read(tmp_path
         (["a"], {}, "episode 0: values must be real numbers, got <U1"),
         ([IMAGES], {"size": 64}, r"size must be \(height, width\), got 64"),
         ([IMAGES], {"size": (64, 0)}, "size must be"),
+        ([IMAGES], {"size": (10**6, 10**6)}, r"size must be .* at most \(8192, 8192\)"),
         ([IMAGES], {"held_out": 1}, "held_out must lie in"),
         ([IMAGES], {"images": 3}, "images must be a name or several"),
         ([IMAGES[0]], {}, r"episode 0: the images .* got shape \(20, 30, 3\), a single one"),

@@ -56,6 +56,20 @@ def test_a_folder_of_folders(tmp_path):
     assert [e.split for e in pureward.read_episodes(tmp_path / "tagged")] == ["train", "failure"]
 
 
+def test_a_jpeg_that_is_named_png_is_lossy(tmp_path):
+    folder = write(tmp_path / "one", IMAGES[:3])
+    Image.fromarray(IMAGES[0]).save(folder / "frame_0.png", format="JPEG")
+    assert pureward.read_episodes(folder).lossy
+
+
+def test_an_empty_folder_and_other_files_are_named(tmp_path):
+    with pytest.raises(pureward.InputError, match="not a dataset but an empty folder; check"):
+        pureward.read_episodes(tmp_path)
+    Image.fromarray(IMAGES[0]).save(tmp_path / "0.bmp")
+    with pytest.raises(pureward.InputError, match=r"images must be \.png or \.jpg"):
+        pureward.read_episodes(tmp_path)
+
+
 @pytest.mark.parametrize("mode", ["RGBA", "L", "P", "LA", "1", "CMYK"])
 def test_other_modes_become_colours(mode, tmp_path):
     suffix = "jpg" if mode == "CMYK" else "png"

@@ -123,6 +123,20 @@ def test_a_truncated_video_is_refused(name, keep, tmp_path):
         read(path)[0].frames[:]
 
 
+def test_the_cause_is_told_without_a_number_or_the_file_again(tmp_path):
+    (tmp_path / "a.mp4").write_bytes(b"hello" * 100)
+    with pytest.raises(pureward.InputError, match=r"a.mp4: cannot be read \(Invalid data found"):
+        read(tmp_path / "a.mp4")
+
+
+def test_arrays_beside_videos_are_not_ignored(tmp_path):
+    write_film(tmp_path / "a.mkv", IMAGES)
+    np.savez(tmp_path / "a.npz", rewards=np.zeros(len(IMAGES) - 1))
+    with pytest.raises(pureward.InputError, match=r"of one format, got a.mkv and a.npz; move"):
+        read(tmp_path)
+    read(tmp_path / "a.mkv")
+
+
 def test_a_playlist_named_as_a_video_opens_no_other_file(tmp_path):
     """FFmpeg would recognise it by its content and open what it lists."""
     secret = write_film(tmp_path / "secret.mkv", IMAGES)

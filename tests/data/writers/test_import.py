@@ -93,6 +93,15 @@ def test_a_bad_source_leaves_nothing(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npy", "b.npy"]
 
 
+def test_sizes_that_differ_are_refused_by_the_name_of_the_new_dataset(tmp_path):
+    (tmp_path / "films").mkdir()
+    for number in (1, 2):
+        write_film(tmp_path / f"films/{number}.mkv", IMAGES[:, : 20 * number])
+    with pytest.raises(pureward.InputError, match=r"/new, episode 1: .* give one size, --size"):
+        import_episodes(tmp_path / "films", tmp_path / "new", size=None)
+    assert not (tmp_path / "new").exists()
+
+
 def test_frames_too_large_for_minari_are_refused_at_once(tmp_path):
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.uint8, (2, 1080, 1920, 3))
     with pytest.raises(pureward.InputError, match="frames of 1080×1920 with 3 channels are too"):

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from pureward.data.arrays import COLUMNS, make_episode
+from pureward.data.arrays import COLUMNS, check_several, make_episode
 from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarding
@@ -75,13 +75,20 @@ def _episode(
     where: str, file: Path, root: Path, number: int | None, split: str, options: Options
 ) -> Episode:
     columns = _columns(file, root)
-    cameras = [_camera(column, number) for column in _images(columns, options)]
+    images = _images(columns, options)
+    count = images[0].shape[0]  # of episodes, if there are several in the file
+    cameras = [_camera(column, number) for column in images]
     frames = LazyFrames(cameras, where=where, size=options.size)
     numbers = {}
     for name in (*COLUMNS, "state"):
         if name in columns:
             with guarding(f"{where}, {name}"):
                 values = columns[name].all()
+                if number is not None and len(values) != count:
+                    raise InputError(
+                        f"it must have {count} rows, one per episode, got {len(values)}; "
+                        "repair the file"
+                    )
                 numbers[name] = values if number is None else values[number]
     return make_episode(frames, numbers, split=split)
 
@@ -104,6 +111,7 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
                 f"{name} must be images, (time, height, width, 3), got shape "
                 f"{columns[name].shape}; pass images=(...), --images NAME, to choose another"
             )
+        check_several(columns[name].shape)
     return [columns[name] for name in named]
 
 

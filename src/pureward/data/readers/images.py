@@ -30,6 +30,7 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_DEPTH = 24  # offset of the bit depth: 8 bytes of signature, then the chunk IHDR
 
 
@@ -45,7 +46,8 @@ def read(path: Path, options: Options) -> Dataset:
         with guarding(folder):
             return _episode(folder, path, splits[index], options)
 
-    lossy = any(file.suffix.lower() != ".png" for file in _files(folders[0][0]))
+    with guarding(folders[0][0]):
+        lossy = not all(_is_png(file, path) for file in _files(folders[0][0]))
     episodes = LazyEpisodes(splits, episode)
     return Dataset(path=path, lossy=lossy, states_ends=False, episodes=episodes)
 
@@ -68,6 +70,13 @@ def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(filter(is_image, folder.iterdir()), key=in_order)
+
+
+def _is_png(file: Path, root: Path) -> bool:
+    """Whether it is a PNG by its first bytes: JPEGs may be named so."""
+    check_file(file, root)
+    with file.open("rb") as stream:
+        return stream.read(len(_PNG)) == _PNG
 
 
 def decode(stream: IO[bytes] | BytesIO) -> "NDArray":

@@ -19,7 +19,7 @@ from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, check_pixels, guarding
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, check_same_shape, per_block
 from pureward.data.readers.decoder import Index, decoder_of, opened
-from pureward.data.readers.recognise import DEMUXERS, is_video, list_episodes
+from pureward.data.readers.recognise import DEMUXERS, is_array, is_video, list_episodes
 from pureward.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ def read(path: Path, options: Options) -> Dataset:
     if options.images is not None:
         raise InputError(f"{path}: videos have no names of images; leave out images")
     files = list_episodes(path, is_video)
+    if path.is_dir() and (arrays := list_episodes(path, is_array)):
+        raise InputError(
+            f"{path} must hold episodes of one format, got {files[0][0].name} and "
+            f"{arrays[0][0].name}; move the videos or the arrays to another folder"
+        )
     splits = options.fill([split for _, split in files])
 
     def episode(number: int) -> Episode:
