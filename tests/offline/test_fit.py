@@ -15,7 +15,7 @@ from pureward.data.episodes import annotated
 from pureward.data.frames import FrameBank
 from pureward.offline import fit as module
 from pureward.offline.fitter import FIT, Fitter, LoggedFrames, held_out_logs
-from pureward.offline.sources import load
+from pureward.offline.sources import describe, load
 from pureward.offline.verdict import fit_verdict
 from pureward.online.supervision import Supervision
 from pureward.rewards.network import NetworkConfig
@@ -224,6 +224,8 @@ def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture):
         ({"method": "gial"}, "unknown method"),
         ({"updates": 0}, "updates must be at least 1"),
         ({"prior": "1.5"}, "prior"),
+        ({"stack": 0}, r"stack must lie in \[1, 341\], got 0"),
+        ({"stack": 1000}, r"stack must lie in \[1, 341\], got 1000"),
         ({"demonstrations": demonstrations(8, held_out=2)}, "5 held-out demonstrations, got 2"),
         ({"annotations": demonstrations()}, "annotated episodes need rewards"),
         ({"annotations": rated(1)}, "not held out, got 1 of 1; annotate more"),
@@ -240,6 +242,20 @@ def test_a_folder_of_another_fit_is_not_overwritten(tmp_path, no_picture):
     fit(tmp_path, updates=5)
     with pytest.raises(pureward.InputError, match=r"other settings \(seed\)"):
         fit(tmp_path, updates=5, seed=1)
+
+
+def test_the_folder_of_a_source_and_a_file_are_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/0.mp4").write_text("a bad video")
+    for out, said in (("logs", "outside of .*logs"), ("logs/0.mp4", "outside"), ("a/x", "a is a")):
+        (tmp_path / "a").write_text("a file")
+        with pytest.raises(pureward.InputError, match=said):
+            pureward.fit(tmp_path / "logs", demonstrations=demonstrations(), out=tmp_path / out)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["0.mp4", "a", "logs"]
+
+
+def test_a_path_with_a_slash_at_its_end_is_the_same_source():
+    assert describe("videos/solved/") == describe("videos/solved") == "videos/solved"
 
 
 def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeypatch):

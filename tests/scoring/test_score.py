@@ -119,6 +119,8 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
         scoring.score(folder, PICTURES, tmp_path, device="cpu")
     with pytest.raises(pureward.InputError, match="has episodes 0 to 2, got 3 in films"):
         scoring.score(folder, PICTURES, out, films=[3], device="cpu")
+    with pytest.raises(pureward.InputError, match=r"discount must lie in \[0, 1\), got -1"):
+        scoring.score(folder, PICTURES, out, discount=-1, device="cpu")
     with pytest.raises(pureward.InputError, match="must lie outside of .*pictures"):
         scoring.score(folder, PICTURES, PICTURES / "scores", device="cpu")
     refused = pytest.raises(pureward.InputError, match="another is writing .*scores")
@@ -183,7 +185,9 @@ def test_imported_cameras_keep_their_names(tmp_path, a_reward):
     made = scoring.score(folder, tmp_path / "good", tmp_path / "a", copy=True, device="cpu")
     assert pureward.read_episodes(tmp_path / "a/relabelled").images == ("wrist", "front")
     assert len(made.scores) == 3
-    with pytest.raises(pureward.InputError, match=r"got \['front', 'wrist'\] of .*swapped"):
+    with pytest.raises(
+        pureward.InputError, match=r"got \['front', 'wrist'\] of .*swapped.* in the import"
+    ):
         scoring.score(folder, tmp_path / "swapped", tmp_path / "b", device="cpu")
 
 

@@ -204,3 +204,17 @@ def test_a_run_on_the_true_reward_has_nothing_to_compare(tmp_path):
     found = search.describe()
     assert found["state"] == "failed"
     assert "nothing to compare" in found["error"]
+
+
+def test_a_fit_is_shown_in_its_own_words_and_has_no_policy_to_search(tmp_path):
+    probe = {"kind": "probe", "step": 4, "success/train": 0.8, "success/replay": 0.3}
+    run = write_run(tmp_path / "fit", "nn-pugail", [probe], task="offline")
+    told = {"state": "finished", "verdict": "undecided", "sentence": "30% on the logs"}
+    (run / "status.json").write_text(json.dumps(told))
+    (line,) = Runs([run]).describe()
+    assert told.items() <= line["runs"][0].items()
+    (chart,) = line["charts"]
+    assert [one["label"] for one in chart["series"]] == ["trained frames", "the logs"]
+    search = Search(run)
+    search._work()
+    assert "no policy that acts; score episodes" in search.describe()["error"]

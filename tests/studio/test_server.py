@@ -272,7 +272,11 @@ def _png() -> bytes:
         (["{folder}/nothing"], "is no file or folder"),
         (["{folder}/data.npy", "--port", "70000"], "port must be 0 to 65535"),
         (["{folder}/data.npy", "--port", "{port}"], "cannot listen on 127.0.0.1"),
-        (["{folder}/data.npy", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1"),
+        (
+            ["{folder}/data.npy", "--host", "192.0.2.1"],
+            "cannot listen on 192.0.2.1:8417 (Cannot assign requested address); choose "
+            "another --host",
+        ),
         (["{folder}/data.npy.sketches"], "name the dataset beside it"),
     ],
 )

@@ -2,6 +2,7 @@
 """Limits on the files of untrusted datasets, and errors that name the file."""
 
 import json
+import os
 import shutil
 import stat
 import sys
@@ -98,6 +99,12 @@ def check_inside(path: Path, root: Path) -> None:
         raise InputError(
             f"{path} must lie in {root}, and it links to {target}; copy the file there"
         )
+
+
+def check_outside(out: Path, source: str | os.PathLike[str]) -> None:
+    """Refuse to write into the folder of a source."""
+    if Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
+        raise InputError(f"{out} must lie outside of {source}, which is only read; choose another")
 
 
 def check_fits(needed: int) -> None:

@@ -3,6 +3,7 @@
 
 import json
 import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,18 +16,20 @@ import torch
 from pureward.data.dataset import Dataset, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.frames import FrameBank
+from pureward.data.guard import check_outside
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError, check_seed, lacks_memory
 from pureward.files import write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.sources import check_alike, describe, load
-from pureward.offline.verdict import fit_verdict
+from pureward.offline.verdict import OFFLINE, fit_verdict
 from pureward.online.online_reward import DEFAULT_PRIOR
 from pureward.online.supervision import Supervision
 from pureward.progress import Progress
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS
+from pureward.rewards.network import MAX_CHANNELS
 from pureward.rewards.priors import parse_prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.regression import Pass
@@ -105,10 +108,11 @@ def fit(
     sources["unlabeled"] = unlabeled
     given = {name: source for name, source in sources.items() if source is not None}
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
-    _check(method, given, updates, prior)
+    _check(method, given, updates, prior, stack)
+    _check_out(Path(out), given)
     check_seed(seed)
     settings = {
-        "task": "offline",
+        "task": OFFLINE,
         "method": method,
         **{name: describe(source) for name, source in given.items()},
         "prior": DEFAULT_PRIOR if prior is None else prior,
@@ -136,7 +140,19 @@ def fit(
         return _Fit(directory, fitter, total, stop, saved).run()
 
 
-def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None:
+def _check_out(out: Path, given: dict[str, Any]) -> None:
+    """Refuse a folder of a source, or one that cannot be written, before all is read."""
+    for source in given.values():
+        check_outside(out, describe(source))
+    place = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        raise InputError(
+            f"{out} must be a folder that can be written, and {place} is a file or read-only; "
+            "choose another"
+        )
+
+
+def _check(method: str, given: dict[str, Any], updates: int, prior: Any, stack: int) -> None:
     row = METHODS[method]
     if row.reward == "truth":
         raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
@@ -150,6 +166,8 @@ def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None
         raise InputError(f"{method} learns from annotations alone; leave demonstrations out")
     if type(updates) is not int or updates < 1:
         raise InputError(f"updates must be at least 1, got {updates}; try {UPDATES}")
+    if type(stack) is not int or not 1 <= stack <= MAX_CHANNELS // 3:
+        raise InputError(f"stack must lie in [1, {MAX_CHANNELS // 3}], got {stack}; try 2")
     if prior is not None:
         parse_prior(prior)
 

@@ -4,6 +4,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,7 +27,7 @@ def describe(source: "Source") -> str:
     if isinstance(source, Dataset):
         source = source.path or source.episodes
     if isinstance(source, str | os.PathLike):
-        return os.fspath(source)
+        return str(Path(source))
     return f"{len(source)} episodes in memory"
 
 

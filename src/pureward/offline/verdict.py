@@ -7,11 +7,15 @@ from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import Rows, Verdict, find_verdict
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
+#: The task of a fit, which has no environment.
+OFFLINE = "offline"
+#: What a fit calls the frames that are an agent's in a run.
+LOGS = "the logs"
 #: Share of the variance of held-out rewards that r_φ must explain.
 EXPLAINED = 0.2
 #: Words of a run's verdict → those of a fit's, which has no agent.
 _WORDS = {
-    SOURCES["replay"]: "the logs",
+    SOURCES["replay"]: LOGS,
     "the agent acts as demonstrated": "the logs are like the demonstrations",
     "the agent is not paid what was learned": "rewards are not what was learned",
 }

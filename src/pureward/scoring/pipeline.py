@@ -89,7 +89,8 @@ def stack_of(reward: LearnedReward, shape: tuple[int, ...], where: Path | None) 
     if rest or (spec.stack and spec.stack != stack):
         raise InputError(
             f"{where}: the reward sees {spec.channels}, and a frame here has {shape[0] // 3} "
-            "images; choose the cameras that it was trained on, with images"
+            f"image{'s' if shape[0] > 3 else ''}; choose the cameras that it was trained on, "
+            "with images"
         )
     return stack
 

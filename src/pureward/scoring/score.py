@@ -21,7 +21,7 @@ from pureward.data.dataset import (
     read_episodes,
 )
 from pureward.data.draw import with_frames
-from pureward.data.guard import check_fits
+from pureward.data.guard import check_fits, check_outside
 from pureward.data.lazy import LazyFrames
 from pureward.data.writers.own import write_dataset
 from pureward.errors import InputError
@@ -97,8 +97,9 @@ def score(
             f"{source} has episodes 0 to {len(dataset) - 1}, got {outside[0]} in films; choose "
             "others"
         )
-    if Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
-        raise InputError(f"{out} must lie outside of {source}, which is only read; choose another")
+    check_outside(out, source)
+    if discount is not None and not 0 <= discount < 1:
+        raise InputError(f"discount must lie in [0, 1), got {discount}; try 0.99")
     bonus = _terminal_reward(learned, discount) if copy else 0.0
     about = {
         "reward": _digest(learned),
@@ -156,7 +157,8 @@ def _open(
     if in_another_order(dataset.images, spec.images):
         raise InputError(
             f"images must be in the order that the reward was trained on, {list(spec.images)}, got "
-            f"{list(dataset.images)} of {source}; choose --images {' '.join(spec.images)}"
+            f"{list(dataset.images)} of {source}; choose --images {' '.join(spec.images)}, here or "
+            "in the import that made it"
         )
     return dataset, chosen
 

@@ -19,6 +19,7 @@ from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
 from pureward.errors import InputError, SimulationError, in_brief
 from pureward.files import delete_whole, whole_folder
+from pureward.offline.verdict import LOGS, OFFLINE
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.saved import load_reward
@@ -86,7 +87,7 @@ class Runs:
             self._seen = histories
         for line in self._lines:
             for run in line["runs"]:
-                run["state"] = _state(self._paths[run["number"]])
+                run |= _told(self._paths[run["number"]])
         return self._lines
 
 
@@ -126,6 +127,11 @@ class Search:
     def _search(self) -> list[ScoredEpisode]:
         history = read_history(self.path)
         self._task = history.task
+        if history.task == OFFLINE:
+            raise InputError(
+                f"{self.path} was fitted to data alone and has no policy that acts; score episodes "
+                "with `pureward score` instead"
+            )
         if METHODS[history.method].reward == "truth":
             raise InputError(
                 f"{self.path} learned from the task's own reward, so there is nothing to compare; "
@@ -281,18 +287,26 @@ def _run(history: History, number: int) -> dict[str, Any]:
     }
 
 
-def _state(path: Path) -> str:
+def _told(path: Path) -> dict[str, str]:
+    """The state of a run; and the verdict of a fit, whose words differ from those of runs."""
     directory = RunDirectory(path)
-    state = str(directory.read_status().get("state", ""))
-    return "training now" if directory.in_use() else state.replace("running", "killed")
+    status = directory.read_status()
+    state = str(status.get("state", ""))
+    told = {name: str(status[name]) for name in ("verdict", "sentence") if name in status}
+    shown = "training now" if directory.in_use() else state.replace("running", "killed")
+    return told | {"state": shown}
 
 
 def _charts(line: Line) -> list[dict[str, Any]]:
     charts = []
+    names = {SOURCES["replay"]: LOGS} if line.task == OFFLINE else {}
     for title, metrics in _CHARTS.items():
         if title == "Class prior η" and not has_eta(line.method):
             continue
-        series = [_curve(label, line.series(kind, name)) for label, kind, name in metrics]
+        series = [
+            _curve(names.get(label, label), line.series(kind, name))
+            for label, kind, name in metrics
+        ]
         if title == "Class prior η":
             known = [one for run in line.runs if len(one := true_eta(run))]
             series.append(_curve("by the simulator", known))

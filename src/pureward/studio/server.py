@@ -86,7 +86,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise InputError(
             f"the studio cannot listen on {host}:{port} ({error.strerror}); choose another "
-            "--port, or 0 for any that is free"
+            "--host, or another --port, 0 for any that is free"
         ) from error
     return listening
 
