@@ -82,6 +82,15 @@ def test_leftovers_of_a_killed_process_do_not_get_into_a_folder(tmp_path):
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["file"]
 
 
+def test_a_folder_is_flushed_with_all_that_is_in_it(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr("pureward.files._flush", lambda path: flushed.append(path.name))
+    with whole_folder(tmp_path / "data") as partial:
+        (partial / "deep").mkdir()
+        (partial / "deep" / "file").write_text("whole")
+    assert {"deep", "file"} < set(flushed)
+
+
 def test_links_are_not_followed_when_writing(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")

@@ -80,7 +80,7 @@ def _restored(tensors: Iterable[Tensor], generators: list[torch.Generator]) -> I
         yield
     finally:
         with torch.no_grad():
-            for number in range(len(saved)):  # no name keeps the last copy
+            for number in range(len(saved)):  # a loop variable would keep the last copy alive
                 saved[number][0].copy_(saved[number][1])
         saved.clear()
         torch.cuda.empty_cache()  # other processes may need the memory

@@ -101,8 +101,8 @@ def whole_folder(path: Path, *, again: bool = False) -> Iterator[Path]:
     with _claimed(partial):
         try:
             yield partial
-            for file in partial.iterdir():
-                _flush(file)
+            for inside in partial.rglob("*"):
+                _flush(inside)
             old = path.with_name(f"{_OLD}{path.name}")
             if again and path.exists():  # a rename cannot replace a folder that is not empty
                 _delete(old)

@@ -20,12 +20,12 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
     return np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
 
 
-def bootstrap(values: np.ndarray, resamples: int = 2000) -> tuple[float, float]:
+def bootstrap(values: np.ndarray) -> tuple[float, float]:
     """Return the 95% percentile bootstrap interval of the interquartile mean of (count,) values.
 
-    Draws with replacement, by a fixed seed, so a table is the same every time.
+    2,000 resamples by a fixed seed, so a table is the same every time.
     """
     rng = np.random.default_rng(0)
-    drawn = values[rng.integers(len(values), size=(len(values), resamples))]
+    drawn = values[rng.integers(len(values), size=(len(values), 2000))]
     low, high = np.quantile(interquartile_mean(drawn), (0.025, 0.975))
     return float(low), float(high)

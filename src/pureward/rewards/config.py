@@ -32,7 +32,7 @@ class RewardModelConfig:
     def __post_init__(self) -> None:
         for name in ("batch_size", "epochs"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")
         _check_rate(self.learning_rate, "try 1e-4")
         if not 0 <= self.held_out < 1:
             raise InputError(f"held_out must lie in [0, 1), got {self.held_out}; try 0.1")

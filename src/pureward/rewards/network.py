@@ -102,7 +102,7 @@ class FrameNetwork(nn.Module):
         return self.read_out(self.embed(frames), generator)
 
     def read_out(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the linear layer of the features (batch,), in float32; dropout in training."""
+        """Return the linear layer's output for features, float32 (batch,); dropout in training."""
         features = features.float()
         if self.training and self.config.dropout > 0:
             keep = 1 - self.config.dropout

@@ -50,7 +50,7 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
     networks = [] if reward.discriminator is None else [reward.discriminator]
     parts = zip(_part_names(reward.spec), networks + reward.members, strict=True)
     weights = {
-        f"{part}.{name}": tensor.detach().to("cpu", torch.float32).contiguous().clone()
+        f"{part}.{name}": tensor.float()
         for part, network in parts
         for name, tensor in network.state_dict().items()
     }

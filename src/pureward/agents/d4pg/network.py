@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from pureward.agents.d4pg.config import D4PGConfig
 
-# Beyond it a tanh hardly passes gradients on: a policy that is saturated in all states would stay
-# so. The gradient of its last layer pulls actions back to it, by at most 1 / batch.
+# A tanh passes almost no gradient on for actions beyond this, so a policy with such actions in all
+# states would keep them. The gradient at its input pulls them back, by at most 1 / batch.
 UNSATURATED = 0.98
 # All rows of a batch.
 ALL = slice(None)

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 # Bound of normalised states, against outliers.
 FARTHEST = 10.0
-# States from which the statistics bound outliers too: one block that flies out of the scene would
-# otherwise inflate the standard deviation.
+# After so many states, new ones are clipped before they count: a block that flies out of the scene
+# would otherwise inflate the standard deviation.
 _TRUSTED = 10_000
 _SMALLEST_SPREAD = 1e-2
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples windows from a ring's tables, uniformly over the steps that can start one."""
 
-import warnings
 from dataclasses import fields
 from importlib.util import find_spec
 
@@ -85,24 +84,18 @@ class Sampler:
 
     def _agrees(self, fraction: Tensor) -> bool:
         """Whether the kernel gives the same windows as torch on this machine."""
-        right = self.plain_windows(fraction)
-        try:
+        from pureward.kernels.verify import trusted
+
+        def difference() -> str:
             from pureward.kernels.windows import fused_windows
 
-            found = fused_windows(self, fraction)
-            wrong = [
-                field.name
-                for field in fields(right)
-                if not torch.equal(getattr(found, field.name), getattr(right, field.name))
-            ]
-            reason = f"its {', '.join(wrong)} differ" if wrong else ""
-        except Exception as error:  # of the compiler or the driver
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        if reason:
-            warnings.warn(
-                f"the replay's kernel is not used on {self.device} ({reason}); torch is used "
-                "instead, which is slower",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return not reason
+            right, found = self.plain_windows(fraction), fused_windows(self, fraction)
+            names = [field.name for field in fields(right)]
+            wrong = [n for n in names if not torch.equal(getattr(found, n), getattr(right, n))]
+            return f"its {', '.join(wrong)} differ" if wrong else ""
+
+        return trusted(
+            difference,
+            f"the replay's kernel is not used on {self.device} ({{reason}}); torch is used "
+            "instead, which is slower",
+        )

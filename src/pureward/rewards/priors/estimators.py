@@ -71,9 +71,8 @@ def consecutive_labels(episodes: Tensor) -> Tensor:
 def interval(rows: Tensor, share: float = 0.95) -> tuple[Tensor, Tensor]:
     """Return an interval around the first estimate in `rows`, within [0, 1].
 
-    The quantiles of the resampled estimates and their reflection about the first estimate: a
-    resampled minimum is biased low as the minimum itself is, and no resample exceeds 1 if the
-    truth is 1.
+    It covers the quantiles of the resampled estimates and their mirror image around the first
+    estimate: a minimum is biased low, and that of a resample even more.
     """
     tail = (1 - share) / 2
     low, high = torch.quantile(rows[1:], rows.new_tensor([tail, 1 - tail]))
