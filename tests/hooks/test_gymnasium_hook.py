@@ -15,6 +15,11 @@ from pureward.pixels import to_frames
 ACTION = np.zeros(1, np.float32)
 
 
+def stepped(env):
+    env.reset()
+    return env.step(ACTION)
+
+
 def paid(reward, *frames: np.ndarray) -> np.ndarray:
     """Rewards by hand, of images."""
     images = torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2).contiguous()
@@ -200,6 +205,10 @@ def test_a_reset_between_two_steps_is_no_reset_step():
         ),
         (lambda: RewardWrapper(CounterEnv(render_mode=None), frozen()), "render_mode"),
         (lambda: RewardWrapper(CounterEnv(), frozen(), learn_every=-1), "learn_every"),
+        (
+            lambda: stepped(RewardWrapper(CounterEnv(), online(stack=2))),
+            r"6 channels .* 2 stacked images, got 3; .* \(--replay.frame-stack 1\)",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(make, words):

@@ -234,6 +234,9 @@ def test_the_callback_logs_metrics_and_the_verdict(tmp_path):
     [
         (lambda: RewardVecEnv(vec_env(2, frames="image"), frozen()), "wrapper_class=RecordFrames"),
         (lambda: RewardVecEnv(vec_env(2), frozen(), frames="nothing"), "image, state"),
+        (lambda: RewardVecEnv(CounterEnv(), frozen()), "VecEnv, got CounterEnv; use make_vec_env"),
+        (lambda: filled(RewardReplayBuffer, frozen(), observes="dict"), "=RewardDictReplayBuffer"),
+        (lambda: filled(RewardDictReplayBuffer, frozen()), "=RewardReplayBuffer"),
         (lambda: RecordFrames(CounterEnv(render_mode=None)), "render_mode"),
         (lambda: RewardCallback(frozen()), "a frozen reward needs no callback"),
         (lambda: RewardCallback(online(), every=0), "at least 1, got 0"),

@@ -88,6 +88,16 @@ def test_a_gated_reward_is_fitted_once_and_pays_annotated_rewards():
     assert float(reward.learner.learned.predicted(reward._seen(square(0, 4))).mean()) < 0.4
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_reward_model_is_fitted_by_a_first_call_without_gradients(mode):
+    annotated = [(square(4, 3, seed=seed), np.ones(2)) for seed in range(4)]
+    reward = OnlineReward(annotations=annotated, config=CONFIG, device="cpu", prior=0.5)
+    with mode():
+        assert reward(square(4, 3)).shape == (3,)
+        observed(reward, 2, 20)
+        assert reward.learn(1)
+
+
 def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
     first = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
     observed(first, 4, 10)
@@ -159,6 +169,9 @@ def test_frames_of_the_memory_are_unlabeled_too():
         ({"demonstrations": [np.zeros((3, 64, 64, 3), np.int64)]}, "uint8"),
         ({"prior": "bbe", "demonstrations": demonstrations(2)}, "held-out"),
         ({"prior": 1.5}, "1.5"),
+        ({"horizon": 0}, "horizon must be a whole number above 0, got 0"),
+        ({"horizon": "20"}, "horizon must be a whole number above 0, got '20'"),
+        ({"capacity": 0}, "capacity must be"),
     ],
 )
 def test_bad_input_is_one_sentence(changes, words):
@@ -175,6 +188,12 @@ def test_frames_and_flags_must_fit():
         reward.observe(square(4, 3), [True] * 2)
     with pytest.raises(InputError, match="terminated"):
         reward.observe(square(4, 3), [True] * 3)
+    with pytest.raises(InputError, match=r"got one of shape \(64, 64, 3\); pass image\["):
+        reward(square(4, 3)[0])
+    for nothing in (None, [None, None]):
+        with pytest.raises(InputError, match="got None; make the environment with render_mode="):
+            reward(nothing)
+    assert torch.equal(reward(list(square(4, 3))), reward(square(4, 3)))
     with pytest.raises(InputError, match="discount"):
         reward.terminal_reward(1.0)
 
@@ -204,3 +223,15 @@ def test_a_state_with_a_negative_number_of_steps_is_refused():
     state[name].fill_(-1)
     with pytest.raises(InputError, match="optimizer steps must be at least 0, got -1"):
         reward.load_state_dict(state)
+
+
+def test_a_state_of_other_settings_is_refused_and_nothing_changes():
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    before = reward(square(4, 3))
+    wide = replace(CONFIG, network=replace(CONFIG.network, stage_channels=(6, 12)))
+    others = [{"config": wide}, {"config": CONFIG, "horizon": 9}]
+    made = [OnlineReward(demonstrations(), prior=0.3, device="cpu", **other) for other in others]
+    for saved in (*(reward.state_dict() for reward in made), {}):
+        with pytest.raises(InputError, match="same data and settings, and .* differs; build"):
+            reward.load_state_dict(saved)
+    assert torch.equal(reward(square(4, 3)), before)

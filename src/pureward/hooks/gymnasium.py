@@ -6,7 +6,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 import torch
 
-from pureward.errors import InputError, missing_extra
+from pureward.errors import missing_extra
 from pureward.hooks.scorer import FrameSource, Scorer, check_source, images_of
 from pureward.online.online_reward import OnlineReward
 from pureward.rewards.learned import LearnedReward
@@ -123,8 +123,6 @@ class VectorRewardWrapper(VectorWrapper):
             same_step = self._mode == AutoresetMode.SAME_STEP
             arrived = arrivals(obs, info, ended) if same_step else obs
             images = images_of(self._source, self.env, arrived)
-        if images is None:
-            raise InputError("render returned None; make it with render_mode='rgb_array'")
         frames = self._scorer.frames(images)
         self._scorer.observe(frames, ended, terminated, None if stepped.all() else stepped)
         reward = np.zeros(self.num_envs, dtype=np.float64)

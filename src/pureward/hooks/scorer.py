@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One interface to a frozen reward and to one that keeps learning."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.online.online_reward import OnlineReward
+from pureward.online.online_reward import OnlineReward, batch_of
 from pureward.pixels import to_frames
 from pureward.rewards.learned import LearnedReward
 
@@ -71,13 +70,12 @@ class Scorer:
         Returns:
             uint8 (batch, channels, height, width), on the reward's device.
         """
-        if not isinstance(images, np.ndarray | Tensor):
-            images = _stacked(images)
-        frames = to_frames(images, self.device, self.frame_shape[1:])
+        frames = to_frames(batch_of(images), self.device, self.frame_shape[1:])
         if frames.shape[1] != self.frame_shape[0]:
             raise InputError(
-                f"frames must have {self.frame_shape[0]} channels like those of the reward, got "
-                f"{frames.shape[1]}; stack as many images as the data has"
+                f"frames must have {self.frame_shape[0]} channels like those of the reward, "
+                f"{self._learned.spec.stack} stacked images, got {frames.shape[1]}; stack images "
+                "alike, or train the reward on single ones (--replay.frame-stack 1)"
             )
         return frames
 
@@ -111,8 +109,7 @@ class Scorer:
         """Count a step; every `learn_every` steps, a reward that learns is updated."""
         self._steps += 1
         if self.online is not None and self._every and self._steps % self._every == 0:
-            with torch.enable_grad():  # RL libraries step environments without gradients
-                self.online.learn(self._updates)
+            self.online.learn(self._updates)
 
 
 def check_source(source: FrameSource, observation_space: Any, render_mode: str | None) -> None:
@@ -145,13 +142,3 @@ def images_of(source: FrameSource, env: Any, observation: Any) -> Any:
     if callable(source):
         return source(env, observation)
     return observation[source] if isinstance(observation, dict) else observation
-
-
-def _stacked(images: Sequence[Any]) -> np.ndarray:
-    if any(image is None for image in images):
-        raise InputError("render returned None; make the environment with render_mode='rgb_array'")
-    try:
-        return np.stack([np.asarray(image) for image in images])
-    except ValueError:
-        sizes = sorted({np.asarray(image).shape for image in images})
-        raise InputError(f"frames must have one size, got {sizes}; resize them") from None

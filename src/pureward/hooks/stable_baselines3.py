@@ -67,6 +67,10 @@ class RewardVecEnv(VecEnvWrapper):
                 image.
             discount: γ of the algorithm; needed if the reward has an absorbing state.
         """
+        if not isinstance(venv, VecEnv):
+            raise InputError(
+                f"RewardVecEnv wraps a VecEnv, got {type(venv).__name__}; use make_vec_env"
+            )
         super().__init__(venv)
         if frames != "render":
             check_source(frames, venv.observation_space, None)
@@ -124,9 +128,18 @@ class RewardReplayBuffer(ReplayBuffer):
     The environment must be a `RewardVecEnv`, and `RewardCallback` sets the reward.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, buffer_size: int, observation_space: gymnasium.Space, *args: Any, **kwargs: Any
+    ) -> None:
         """Allocate the memory; arguments are those of SB3's buffer."""
-        super().__init__(*args, **kwargs)
+        observes_dict = isinstance(observation_space, gymnasium.spaces.Dict)
+        if observes_dict != isinstance(self, DictReplayBuffer):
+            wanted = "RewardDictReplayBuffer" if observes_dict else "RewardReplayBuffer"
+            raise InputError(
+                f"{type(self).__name__} cannot store observations of {observation_space}; use "
+                f"replay_buffer_class={wanted}"
+            )
+        super().__init__(buffer_size, observation_space, *args, **kwargs)
         self.env_rewards = self.rewards
         """The true rewards, float32 (steps, environments)."""
         self.rewards = _CurrentRewards(self)  # type: ignore[assignment]

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,9 @@ class OnlineReward:
             if (source is not None) != (row.positives == name):
                 verb = "takes no" if source is not None else "needs"
                 raise InputError(f"{method} {verb} {name}; give {row.positives} alone")
+        for name, count in {"horizon": horizon, "capacity": capacity}.items():
+            if count is not None and (not isinstance(count, Integral) or count < 1):
+                raise InputError(f"{name} must be a whole number above 0, got {count!r}; try 1000")
         check_seed(seed)
         self.method, self.device, self._stack = method, find_device(device), stack
         positives = demonstrations if annotations is None else annotations
@@ -172,6 +176,7 @@ class OnlineReward:
         if self.learner.adversary is not None:
             self.learner.adversary.remember(self.frames, steps, self._generator)
 
+    @torch.inference_mode(False)  # RL libraries call this without gradients
     def learn(self, updates: int = 20) -> dict[str, float]:
         """Update D and η; the first call fits the reward model, if the method has one.
 
@@ -203,7 +208,8 @@ class OnlineReward:
         """Return the rewards of frames, float32 (batch,), on the device.
 
         Args:
-            frames: (batch, height, width, channels) or channels first, of any size.
+            frames: (batch, height, width, channels) or channels first, of any size; or a list of
+                images.
         """
         self._fit()
         rewards = self.learner.learned(self._seen(frames))
@@ -248,10 +254,18 @@ class OnlineReward:
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Continue from a `state_dict` of a reward with the same data and settings."""
+        wanted, given = _shapes(self.state_dict()), _shapes(saved)
+        wrong = [name for name in wanted | given if wanted.get(name) != given.get(name)]
+        if wrong:
+            raise InputError(
+                f"a state must be that of a reward with the same data and settings, and "
+                f"{wrong[0]} differs; build the reward as the saved one was built"
+            )
         self.learner.load_tensors(under("learner", saved))
         self._generator.set_state(saved["generator"].cpu())
         self.updates, self._fitted = int(saved["updates"]), bool(saved["fitted"])
 
+    @torch.inference_mode(False)
     def _fit(self) -> None:
         if not self._fitted:
             self.learner.fit()
@@ -261,7 +275,7 @@ class OnlineReward:
         self._rows.append({"kind": kind, "step": self.frames.observed, **values})
 
     def _seen(self, frames: "NDArray | Tensor") -> Tensor:
-        seen = to_frames(frames, self.device, self._shape[1:])
+        seen = to_frames(batch_of(frames), self.device, self._shape[1:])
         if seen.shape[1] != self._shape[0]:
             raise InputError(
                 f"frames must have {self._shape[0]} channels like the data, {self._stack} stacked "
@@ -272,8 +286,36 @@ class OnlineReward:
     def _flags(self, values: Any, worlds: int, name: str) -> Tensor:
         flags = torch.as_tensor(values, device=self.device).bool().reshape(-1)
         if len(flags) != worlds:
-            raise InputError(f"{name} must have one flag per frame, {worlds}, got {len(flags)}")
+            raise InputError(
+                f"{name} must have one flag per frame, {worlds}, got {len(flags)}; pass those of "
+                "all worlds"
+            )
         return flags
+
+
+def batch_of(images: Any) -> "NDArray | Tensor":
+    """Return a batch of images, or a sequence of images, as one array."""
+    if images is None or (isinstance(images, Sequence) and any(i is None for i in images)):
+        raise InputError(
+            "frames must be images, got None; make the environment with render_mode='rgb_array'"
+        )
+    if not isinstance(images, np.ndarray | Tensor):
+        arrays = [np.asarray(image) for image in images]
+        sizes = sorted({array.shape for array in arrays})
+        if len(sizes) != 1:
+            raise InputError(f"frames must have one size, got {sizes}; resize them")
+        images = np.stack(arrays)
+    if images.ndim == 3 and images.shape[-1] in (1, 3, 4):
+        raise InputError(
+            f"frames must be a batch of images, got one of shape {tuple(images.shape)}; pass "
+            "image[None]"
+        )
+    return images
+
+
+def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """Shapes by name, except of what has one number a world."""
+    return {name: value.shape for name, value in state.items() if not name.endswith(".age")}
 
 
 def _episodes(

@@ -121,5 +121,5 @@ def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:
         raise InputError(
             f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, and the dataset "
             f"of positives has {found}; collect some with {option} or give η as a number, "
-            "--prior 0.5"
+            "--prior 0.5 (in Python prior=0.5)"
         )
