@@ -139,13 +139,58 @@ def test_help_shows_common_settings(capsys):
     assert printed.count("│ --") <= 14
 
 
-@pytest.mark.parametrize("verb", ["train", "expert", "fit", "check", "score", "reproduce"])
-def test_help_shows_no_empty_default(verb, capsys):
+@pytest.mark.parametrize(
+    "words",
+    [
+        *([verb] for verb in ("train", "expert", "fit", "check", "score", "reproduce", "plot")),
+        ["train", "reach", "--help-all"],
+    ],
+)
+def test_help_shows_no_empty_default(words, capsys):
     with pytest.raises(SystemExit):
-        main([verb, "--help"])
+        main([*words, "--help"])
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for empty in ("(default: )", "(default: '')", "(default: FOLDER)"):
         assert empty not in printed
+
+
+def test_help_without_a_verb_has_a_sentence_per_verb(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.count("•") == 17
+    assert "For example" not in printed
+    assert "--version" in printed
+
+
+def test_a_misspelt_option_is_answered_for_its_verb_alone(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "reach", "--demonstratoins", "data"])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert "--demonstrations STR" in error
+    assert "pureward train --help" in error
+    assert "pureward fit" not in error
+
+
+@pytest.mark.parametrize("colours", [True, False])
+def test_no_color_is_respected(colours, monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "" if colours else "1")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with pytest.raises(SystemExit):
+        main(["probe", "--nosuch"])
+    assert ("\x1b" in capsys.readouterr().err) is colours
+
+
+def test_an_interrupted_run_says_how_to_continue(tmp_path, monkeypatch, capsys):
+    def train(settings, resume):
+        return RunResult(path=tmp_path, state="interrupted", env_steps=8, evaluation={})
+
+    monkeypatch.setattr("pureward.training.loop.train", train)
+    main(["expert", "reach"])
+    assert capsys.readouterr().out.endswith("\npass --resume to continue\n")
 
 
 @pytest.mark.parametrize(

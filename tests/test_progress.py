@@ -44,6 +44,19 @@ def test_a_short_task_is_one_line_of_a_log(clock):
     assert advance(clock, io.StringIO(), seconds=3).count("\n") == 1
 
 
+def test_the_end_is_one_line_of_a_log_however_long_the_last_step_takes(clock):
+    file = io.StringIO()
+    with Progress(total=2, desc="reach", file=file) as bar:
+        for _ in range(2):
+            clock[0] += 20.0
+            bar.update()
+            bar.set_postfix_str("return 1")
+    assert [line.split("%|")[0] for line in file.getvalue().splitlines()] == [
+        "reach:  50",
+        "reach: 100",
+    ]
+
+
 def test_a_terminal_gets_a_bar(clock):
     output = advance(clock, Terminal(), seconds=35)
     assert output.count("\r") >= 35

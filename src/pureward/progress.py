@@ -29,7 +29,7 @@ class Progress(tqdm):
         now = monotonic()
         if self._line_at is None:  # the first call, by the constructor
             self._line_at = now
-        elif now - self._line_at >= _LINE_EVERY:
+        elif now - self._line_at >= _LINE_EVERY and self.n != self.total:  # the last is `close`'s
             self._line_at = now
             self._write_line()
         return True

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses the command line with tyro."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
@@ -14,7 +15,8 @@ from pureward.errors import InputError
 
 _DESCRIPTION = (
     "Positive-Unlabeled Reward Learning: learn a reward from demonstrations or from episodes with "
-    "rewards, and train a policy on it. Start with `pureward demo`."
+    "rewards, and train a policy on it. Start with `pureward demo`. `pureward VERB --help` explains"
+    " a verb; `pureward --version` prints the version."
 )
 
 OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")  # instead of an empty default
@@ -29,15 +31,20 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
     If a setting rejects its value, tyro prints a box and exits; then the setting's own InputError
     is raised instead. Other parse errors keep tyro's box.
     """
-    # For an unknown verb with --help, tyro would print help and exit with 0.
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
-        raise InputError(f"unknown verb {arguments[0]!r}; choose from {', '.join(verbs)}")
-    deferred = {name: _deferred(verb) for name, verb in verbs.items()}
+    name = arguments[0] if arguments and not arguments[0].startswith("-") else ""
+    if name and name not in verbs:
+        raise InputError(f"unknown verb {name!r}; choose from {', '.join(verbs)}")
+    if os.environ.get("NO_COLOR"):
+        os.environ["TERM"] = "dumb"  # tyro knows only this
     printed = StringIO()
     try:
         with redirect_stderr(printed):
+            if name:
+                verb = _deferred(verbs[name])
+                return tyro.cli(verb, prog=f"pureward {name}", args=arguments[1:])
+            summaries = {name: _summary(verb) for name, verb in verbs.items()}
             return tyro.extras.subcommand_cli_from_dict(
-                deferred, prog="pureward", description=_DESCRIPTION, args=arguments
+                summaries, prog="pureward", description=_DESCRIPTION, args=arguments
             )
     except SystemExit as end:
         error = end.__context__
@@ -57,3 +64,12 @@ def _deferred(verb: Callable[..., None]) -> Callable[..., Callable[[], None]]:
         return partial(verb, *args, **settings)
 
     return call
+
+
+def _summary(verb: Callable[..., None]) -> Callable[[], None]:
+    """A function without arguments whose help is the first line of the verb's."""
+
+    def listed() -> None: ...
+
+    listed.__doc__ = (verb.__doc__ or "").partition("\n")[0]
+    return listed

@@ -81,7 +81,7 @@ _FOLDER = "FOLDER"
 
 def _hint(default: str) -> str:
     """The end of an option's help."""
-    known = {_FOLDER: "(required by the method)", "''": "(optional)"}
+    known = {_FOLDER: "(required by the method)", "''": "(optional)", "": "(optional)"}
     return known.get(default, f"(default: {default})")
 
 
@@ -98,17 +98,20 @@ def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
     from pureward.rewards.network import NetworkConfig
     from pureward.runs.config import RunConfig
 
-    hidden = {RunConfig: ["task"], NetworkConfig: ["frame_channels", "height", "width"]}
-    texts = [name for name, kind in RunConfig.__annotations__.items() if kind is str]
-    text = Annotated[str, tyro.conf.arg(help_behavior_hint=_hint)]
+    reward = type(RunConfig().reward)
+    own = ["frame_channels", "height", "width"]
+    hidden = {RunConfig: ["task"], NetworkConfig: own, reward: []}
     if {"-h", "--help"} & set(arguments) and "--help-all" not in arguments:
         hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in _COMMON]
     before = {kind: dict(kind.__annotations__) for kind in hidden}
+    hint = tyro.conf.arg(help_behavior_hint=_hint)
     try:
-        RunConfig.__annotations__.update(dict.fromkeys(texts, text))
         for kind, names in hidden.items():
-            for name in names:
-                kind.__annotations__[name] = Annotated[before[kind][name], tyro.conf.Suppress]
+            for name, given in before[kind].items():
+                if name in names:
+                    kind.__annotations__[name] = Annotated[given, tyro.conf.Suppress]
+                elif given in (str, tuple[str, ...]):
+                    kind.__annotations__[name] = Annotated[given, hint]
         yield ["--help" if word == "--help-all" else word for word in arguments]
     finally:
         for kind, annotations in before.items():
@@ -180,6 +183,8 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
         print_compile_note(settings.device)
         result = train(settings, resume=resume)
         print(f"{result.state} after {result.env_steps:,} env steps: {result.path}")
+        if result.state == "interrupted":
+            print("pass --resume to continue")
         if result.evaluation:
             print(evaluation_text(result.evaluation))
 

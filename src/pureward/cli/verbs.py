@@ -14,7 +14,8 @@ from pureward.errors import InputError
 
 Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
+_REQUIRED = tyro.conf.arg(help_behavior_hint="(required)")
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…"), _REQUIRED]
 
 
 def print_compile_note(device: str) -> None:
