@@ -168,6 +168,11 @@ def test_an_environment_is_the_other_side(monkeypatch):
     assert check(darker, against="reach", held_out=0.5).leak.found is True
 
 
+def test_a_misspelt_path_is_told_before_the_data_is_read(tmp_path):
+    with pytest.raises(pureward.InputError, match="lgos is no file or folder, and no environment"):
+        check(tmp_path / "not read", against="lgos")
+
+
 def test_the_command_line_writes_a_picture_and_exits_with_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, shift in (("demos", 0), ("logs", 5)):

@@ -309,6 +309,10 @@ def test_sources_in_another_order_of_cameras_are_refused(tmp_path):
         pureward.read_episodes(tmp_path / "x.npz", images=names, size=(32, 32))
         for names in (("top", "side"), ("side", "top"))
     )
+    with pytest.raises(pureward.InputError, match=r"5 held-out demonstrations, got 1"):
+        source = tmp_path / "x.npz"
+        pureward.fit(source, demonstrations=source, out=tmp_path / "out", images="top")
+    assert len(pureward.check(tmp_path / "x.npz", images="top").facts) == 1
     with pytest.raises(pureward.InputError, match=r"one order, got \['top', 'side'\] in the d"):
         pureward.fit(theirs, demonstrations=ours, out=tmp_path / "out", prior=0.5, device="cpu")
 

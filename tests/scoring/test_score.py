@@ -128,6 +128,12 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
         scoring.score(folder, PICTURES, out, device="cpu")
 
 
+def test_a_dataset_is_scored_by_its_path(tmp_path, a_reward):
+    folder, _ = a_reward("imitation")
+    with pytest.raises(pureward.InputError, match="by its path, got Dataset; name its folder"):
+        scoring.score(folder, pureward.read_episodes(PICTURES), tmp_path / "out", device="cpu")
+
+
 def test_a_call_that_scored_nothing_does_not_keep_the_folder(tmp_path, a_reward):
     folder, _ = a_reward("imitation")
     with pytest.raises(pureward.InputError, match="a frame here has 2 images"):
@@ -291,7 +297,7 @@ def test_other_formats_are_copied_to_our_own(tmp_path, a_reward):
     folder, _ = a_reward("imitation")
     images = np.random.default_rng(0).integers(0, 256, (6, 40, 30, 3), dtype=np.uint8)
     np.save(tmp_path / "x.npy", images)
-    made = scoring.score(folder, tmp_path / "x.npy", tmp_path / "out", copy=True, device="cpu")
+    made = scoring.score(folder, tmp_path / "x.npy", str(tmp_path / "out"), copy=True, device="cpu")
     (episode,) = pureward.read_episodes(tmp_path / "out/relabelled", size=None)
     assert torch.equal(episode.frames[:], torch.from_numpy(images).permute(0, 3, 1, 2))
     assert episode.rewards.tolist() == made.scores.of(0)["reward"][1:].tolist()

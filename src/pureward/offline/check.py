@@ -49,7 +49,7 @@ def check(
     source: "Source",
     *,
     against: "Source | str | None" = None,
-    images: Sequence[str] = (),
+    images: str | Sequence[str] = (),
     held_out: float = 0.2,
     states: bool = False,
     out: str | Path | None = None,
@@ -70,12 +70,13 @@ def check(
         device: where frames are drawn, if the data has states only.
         seed: of the leak check and of the environment.
     """
+    is_data = _is_data(against)
     ours = survey(source, images, held_out, device)
     facts, problems = _facts(ours), list(_problems(ours))
     if against is None:
         return Checked(facts=facts, problems=problems)
     name, pair = str(against), (ours.firsts, torch.empty(0))
-    if _is_data(against):
+    if is_data:
         theirs = survey(against, images, held_out, device)
         name, pair = theirs.name, (ours.firsts, theirs.firsts)
         facts += _facts(theirs)
@@ -115,13 +116,22 @@ def _matched(ours: Survey, theirs: Survey, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _is_data(source: object) -> bool:
-    """Whether it is data; otherwise it must be the name of an environment."""
+    """Whether it is data; otherwise it is the name of an environment."""
     if not isinstance(source, str) or os.path.lexists(source):
         return True
     try:
         find_reader(source)  # the id of a Minari dataset
-    except InputError:
-        return False
+    except InputError as error:
+        from pureward.envs import ENVIRONMENTS
+        from pureward.envs.tasks import TASKS
+
+        names = (*TASKS, *ENVIRONMENTS)
+        if ":" in source or source in names:
+            return False
+        raise InputError(
+            f"{source} is no file or folder, and no environment; check the path, or choose from "
+            f"{', '.join(names)}, gym:ID and MODULE:FUNCTION"
+        ) from error
     return True
 
 

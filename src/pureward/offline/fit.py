@@ -76,7 +76,7 @@ def fit(
     method: str = "",
     prior: str | float | None = None,
     updates: int = UPDATES,
-    images: Sequence[str] = (),
+    images: str | Sequence[str] = (),
     stack: int = 1,
     held_out: float = 0.2,
     config: RewardConfig = FIT,
@@ -107,6 +107,7 @@ def fit(
     sources = {"demonstrations": demonstrations, "annotations": annotations, "failures": failures}
     sources["unlabeled"] = unlabeled
     given = {name: source for name, source in sources.items() if source is not None}
+    images = (images,) if isinstance(images, str) else tuple(images)
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
     _check(method, given, updates, prior, stack)
     _check_out(Path(out), given)

@@ -53,7 +53,7 @@ def load(
     Returns:
         The episodes that were read, in the order of the source.
     """
-    dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
+    dataset = read_episodes(source, images=images, held_out=held_out)
     free = claimable_bytes(torch.device("cpu"))
     room = _MOST_BYTES if free is None else min(_MOST_BYTES, free // 3)
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0)).tolist()

@@ -73,7 +73,7 @@ class Survey:
         return _frame(self.dataset[episode], instant, self.painter)
 
 
-def survey(source: "Source", images: Sequence[str], held_out: float, device: str) -> Survey:
+def survey(source: "Source", images: str | Sequence[str], held_out: float, device: str) -> Survey:
     """Look at every episode once; memory holds one clip of frames at a time.
 
     Args:
@@ -83,7 +83,7 @@ def survey(source: "Source", images: Sequence[str], held_out: float, device: str
         device: where frames are drawn, if the data has states only.
     """
     name = describe(source)
-    dataset = read_episodes(source, images=list(images) or None, held_out=held_out)
+    dataset = read_episodes(source, images=images, held_out=held_out)
     painter = painter_of(dataset, device) if dataset[0].frames is None else None
     found, firsts = [], []
     for episode in Progress(dataset, desc=f"checking {name}", unit="episode", leave=False):

@@ -61,7 +61,7 @@ class Scored:
 def score(
     reward: str | os.PathLike[str],
     source: str | os.PathLike[str],
-    out: Path,
+    out: str | Path,
     *,
     images: str | Sequence[str] | None = None,
     copy: bool = False,
@@ -88,6 +88,11 @@ def score(
             state, which terminal steps are paid for.
         device: "auto" (CUDA if available), "cpu" or "cuda".
     """
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(
+            f"score reads a dataset by its path, got {type(source).__name__}; name its folder"
+        )
+    out = Path(out)
     learned = load_reward(reward, device=find_device(device))
     print(f"{reward}: a reward of {learned.spec.channels}")
     dataset, images = _open(source, images, learned.spec)

@@ -44,7 +44,7 @@ def test_videos_stay_unrated_lossy_and_without_known_ends(tmp_path):
         (tmp_path / "films" / split).mkdir(parents=True)
         name = tmp_path / "films" / split / "a.mp4"
         write_film(name, IMAGES[:count], "libx264", "yuv420p")
-    made = import_episodes(tmp_path / "films", tmp_path / "new")
+    made = import_episodes(tmp_path / "films", str(tmp_path / "new"))
     assert (made.fps, made.lossy, made.states_ends) == (10.0, True, False)
     assert [(e.split, e.rated, tuple(e.frames.shape)) for e in made] == [
         ("train", False, (5, 3, 64, 64)),

@@ -17,7 +17,7 @@ from pureward.progress import Progress
 
 def import_episodes(
     source: str | os.PathLike[str],
-    out: Path,
+    out: str | Path,
     *,
     images: str | Sequence[str] | None = None,
     size: tuple[int, int] | None = (SIDE, SIDE),
@@ -38,6 +38,7 @@ def import_episodes(
         The new dataset: splits, rewards, successes, states, actions, fps, names of images, and
         whether the source was compressed with loss, are those of the source.
     """
+    out = Path(out)
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
     dataset = read_episodes(source, images=images, size=size, held_out=held_out)
