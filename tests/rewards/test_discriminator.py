@@ -169,7 +169,8 @@ def test_a_prior_is_one_number(small_network):
         made.set_prior(one)
         assert made.prior == 0.25
         assert made.prior.shape == ()
-    for wrong in (torch.tensor([0.4, 0.5]), torch.tensor([float("nan")]), "0.5", None):
+    rounded_away = [1 - 1e-9, 1e-50]
+    for wrong in (torch.tensor([0.4, 0.5]), torch.tensor([np.nan]), "0.5", None, *rounded_away):
         with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), got"):
             made.set_prior(wrong)
         with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), got"):

@@ -166,6 +166,12 @@ def test_invalid_configs_are_rejected(saved, change, sentence):
         load_reward(edited(saved, **change))
 
 
+def test_loading_leaves_the_random_state_alone(saved):
+    before = torch.get_rng_state()
+    load_reward(saved)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_reward_without_an_absorbing_state_is_read_as_before(saved):
     reward = load_reward(edited(saved, absorbing=None))
     assert not reward.spec.absorbing

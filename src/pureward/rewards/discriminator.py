@@ -5,6 +5,7 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -184,8 +185,10 @@ def named(vector: Tensor) -> dict[str, Tensor]:
 
 
 def checked_prior(prior: float | Tensor) -> float:
-    """Return a prior as a float; raise `InputError` unless it is inside (0, 1)."""
+    """Return a prior as a float; raise `InputError` unless it is inside (0, 1) in float32."""
     value = prior.item() if isinstance(prior, Tensor) and prior.numel() == 1 else prior
-    if not isinstance(value, Real) or not 0 < value < 1:
-        raise InputError(f"prior must lie inside (0, 1), got {prior}; try 0.5")
+    if not isinstance(value, Real) or not 0 < np.float32(value) < 1:
+        raise InputError(
+            f"prior must lie inside (0, 1), got {prior}; float32 must not round it away, try 0.5"
+        )
     return float(value)

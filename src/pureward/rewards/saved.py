@@ -28,7 +28,7 @@ from pureward.files import (
 )
 from pureward.rewards.arithmetic import Arithmetic, usable_device
 from pureward.rewards.learned import LearnedReward, RewardSpec
-from pureward.rewards.network import build_network
+from pureward.rewards.network import build_network, seeded_network
 from pureward.rewards.view import View
 from pureward.settings import dataclass_from_json
 
@@ -89,12 +89,11 @@ def load_reward(
     weights = _read_weights(folder / WEIGHTS_FILE, spec)
     networks = {}
     for part in _part_names(spec):
-        network = build_network(spec.network)
         prefix = f"{part}."
-        network.load_state_dict(
+        networks[part] = seeded_network(spec.network, 0, place)  # the caller's random state stays
+        networks[part].load_state_dict(
             {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
         )
-        networks[part] = network.to(place, memory_format=torch.channels_last)  # type: ignore
     return LearnedReward(
         spec,
         discriminator=networks.pop("discriminator", None),
