@@ -240,6 +240,13 @@ def test_risk_rejects_bad_input_like_plain_risk():
     assert not risk.supports(lambda *_, **__: None, 512)
 
 
+def test_maps_without_whole_cells_are_not_supported():
+    assert trunk.supports(NetworkConfig(height=48, width=80))
+    assert trunk.supports(NetworkConfig(height=40, width=40, stage_channels=(16, 32)))
+    for sides in ((40, 64), (64, 40)):  # 5 pixels after three stages
+        assert not trunk.supports(NetworkConfig(height=sides[0], width=sides[1]))
+
+
 def test_supported_channels():
     assert trunk.supports(NetworkConfig())
     assert trunk.supports(NetworkConfig(frame_channels=24))

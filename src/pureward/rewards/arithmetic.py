@@ -94,8 +94,9 @@ def resolved(arithmetic: Arithmetic, config: NetworkConfig, device: torch.device
         raise InputError(f"{arithmetic} arithmetic needs a CUDA device, got {device}; use 'auto'")
     if arithmetic == "fused" and not _fused_covers(config):
         raise InputError(
-            f"fused kernels need Triton, at most 48 frame channels and stages of 16, 32 or 64 "
-            f"channels, got {config.frame_channels} and {config.stage_channels}; use 'auto'"
+            "fused kernels need Triton, at most 48 frame channels, stages of 16, 32 or 64 channels "
+            f"and even sides after the last stage, got {config.frame_channels}, "
+            f"{config.stage_channels} and {config.height}×{config.width} pixels; use 'auto'"
         )
     return arithmetic
 

@@ -28,9 +28,11 @@ class Saved(NamedTuple):
 
 
 def supports(config: NetworkConfig) -> bool:
-    """Return whether the kernels support a network's channels."""
+    """Return whether the kernels support a network's channels and sides."""
     depth = padded_depth(config.frame_channels)
-    return depth in WIDTHS and all(c in WIDTHS[1:] for c in config.stage_channels)
+    widths = depth in WIDTHS and all(c in WIDTHS[1:] for c in config.stage_channels)
+    side = 2 * 2 ** len(config.stage_channels)  # cells of 2×2 pixels must cover the last map too
+    return widths and config.height % side == config.width % side == 0
 
 
 def run_stages(
