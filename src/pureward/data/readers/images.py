@@ -47,7 +47,7 @@ def read(path: Path, options: Options) -> Dataset:
             return _episode(folder, path, splits[index], options)
 
     with guarding(folders[0][0]):
-        lossy = not all(_is_png(file, path) for file in _files(folders[0][0]))
+        lossy = not all(map(_is_png, _files(folders[0][0])))
     episodes = LazyEpisodes(splits, episode)
     return Dataset(path=path, lossy=lossy, states_ends=False, episodes=episodes)
 
@@ -72,9 +72,10 @@ def _files(folder: Path) -> list[Path]:
     return sorted(filter(is_image, folder.iterdir()), key=in_order)
 
 
-def _is_png(file: Path, root: Path) -> bool:
-    """Whether it is a PNG by its first bytes: JPEGs may be named so."""
-    check_file(file, root)
+def _is_png(file: Path) -> bool:
+    """Whether it is a PNG by its first bytes: JPEGs may be named so. Links are not followed yet."""
+    if file.is_symlink():
+        return file.suffix.lower() == ".png"
     with file.open("rb") as stream:
         return stream.read(len(_PNG)) == _PNG
 
