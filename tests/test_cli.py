@@ -270,6 +270,14 @@ def test_an_unknown_verb_is_rejected_with_the_list_of_verbs(words, capsys):
     assert f"unknown verb {words[0]!r}; choose from tasks, show, expert, train" in error
 
 
+@pytest.mark.parametrize("word", ["--", "--nosuch"])
+def test_a_verb_after_an_option_is_rejected(word, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([word, "tasks"])
+    assert stop.value.code == 2
+    assert "pureward --help" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("data", ["demonstrations", "annotations"])
 def test_train_without_a_method_takes_that_of_the_data(data, tmp_path, monkeypatch):
     trained = []
@@ -319,6 +327,7 @@ def test_config_prints_the_source_of_each_setting(capsys):
         ("worlds = ", "must be a TOML file of settings"),
         ("wolrds = 8", "unknown setting 'wolrds' of a run; try worlds"),
         ('worlds = "eight"', "worlds must be like 1024, got 'eight'"),
+        ("algorithm = []", "unknown algorithm []; choose from d4pg"),
         ('task = "walker"', "the task on the command line is reach"),
         (None, "must be a TOML file of settings"),
     ],

@@ -46,12 +46,14 @@ class Registry(dict[str, T]):
 
         return add
 
-    def __missing__(self, name: str) -> T:
-        if name in self:
-            return self[name]
-        raise UnknownNameError(f"unknown {self.kind} {name!r}; choose from {', '.join(self)}")
+    def __getitem__(self, name: str) -> T:
+        if name not in self:
+            raise UnknownNameError(f"unknown {self.kind} {name!r}; choose from {', '.join(self)}")
+        return super().__getitem__(name)
 
     def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):  # a file of settings may hold a list
+            return False
         if not super().__contains__(name):
             load_plugins()
         return super().__contains__(name)

@@ -43,9 +43,10 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
                 verb = _deferred(verbs[name])
                 return tyro.cli(verb, prog=f"pureward {name}", args=arguments[1:])
             summaries = {name: _summary(verb) for name, verb in verbs.items()}
-            return tyro.extras.subcommand_cli_from_dict(
+            tyro.extras.subcommand_cli_from_dict(
                 summaries, prog="pureward", description=_DESCRIPTION, args=arguments
             )
+            raise InputError(f"the verb comes first, got {arguments[0]!r}; see `pureward --help`")
     except SystemExit as end:
         error = end.__context__
         while error is not None and not isinstance(error, InputError):

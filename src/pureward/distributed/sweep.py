@@ -61,9 +61,8 @@ def read_sweep(path: Path, *, out: Path | None = None, device: str = "") -> Swee
     varied = {k.removeprefix(_VARY): settings.pop(k) for k in list(settings) if k.startswith(_VARY)}
     for name, values in varied.items():
         if not isinstance(values, list) or not values:
-            raise InputError(
-                f"vary.{name} must be a list of values, got {values!r}; write [{values!r}] for one"
-            )
+            one = f"[{values!r}] for one" if values != [] else "at least one, or leave it out"
+            raise InputError(f"vary.{name} must be a list of values, got {values!r}; write {one}")
     count = int(np.prod([len(values) for values in varied.values()], dtype=float))
     if not varied or count > _MOST_RUNS:
         raise InputError(
