@@ -94,12 +94,24 @@ def find_device(name: str | torch.device) -> torch.device:
     if name == "cpu":
         return torch.device("cpu")
     if name != "cuda" and not name.startswith("cuda:"):
-        raise InputError(f"unknown device {name!r}; choose from 'auto', 'cpu', 'cuda', 'cuda:N'")
-    index = name.removeprefix("cuda").removeprefix(":") or "0"
+        raise InputError(f"unknown device {name!r}; choose from 'auto', 'cpu', 'cuda'")
     found = torch.cuda.device_count()
+    current = torch.cuda.current_device() if found else 0
+    index = name.removeprefix("cuda").removeprefix(":") or str(current)
     if not index.isdecimal() or int(index) >= found:
         raise InputError(
             f"device {name!r} needs a CUDA GPU of that number, and this machine has {found}; "
             "use 'cpu' or 'auto'"
         )
-    return torch.device("cuda", int(index))
+    return check_current(torch.device("cuda", int(index)))
+
+
+def check_current(device: torch.device) -> torch.device:
+    """Return the device unless it is another GPU than the current one, where kernels run."""
+    if device.type == "cuda" and device.index not in (None, torch.cuda.current_device()):
+        raise InputError(
+            f"kernels run on the current GPU, number {torch.cuda.current_device()}, got "
+            f"'{device}'; set CUDA_VISIBLE_DEVICES={device.index} and use 'cuda', or call "
+            f"torch.cuda.set_device({device.index}) first"
+        )
+    return device

@@ -227,6 +227,12 @@ def test_small_means_that_differ_by_a_factor_are_not_a_collapse():
     assert verdict("nn-pugail", probe=low).name != "collapsed"
 
 
+def test_a_discriminator_that_is_higher_on_failures_has_collapsed():
+    wrong = {"mean/train": 0.1, "mean/failure": 0.4, "success/train": 0.0, "success/replay": 0.0}
+    assert verdict("nn-pugail", probe=wrong).name == "collapsed"
+    assert verdict("nn-pugail", probe=wrong, eval={"return": 88.0}).name == "collapsed"
+
+
 def test_a_discriminator_that_calls_nothing_a_success_has_collapsed():
     # The end of `pugail` on the walker: nearly zero, though a factor of 200 apart.
     dead = {"mean/train": 2e-4, "mean/failure": 1e-6, "success/train": 0.0, "success/replay": 0.0}

@@ -329,7 +329,8 @@ def test_the_command_line_fits_files_and_refuses_what_is_missing(
     words = ["fit", "--demonstrations", "demos", "--unlabeled", "logs", "--out", "reward"]
     with pytest.raises(SystemExit, match="2"):
         main([*words, "--device", "cpu"])
-    assert "--held-out 0.5, or give η" in capsys.readouterr().err
+    # Half of six is too few as well.
+    assert "got 1; bring more, or give η" in capsys.readouterr().err
     main([*words, "--device", "cpu", "--prior", "0.5", "--updates", "2"])
     assert "finished after 2 updates" in capsys.readouterr().out
     assert pureward.load_reward("reward")(torch.zeros(2, 3, 64, 64, dtype=torch.uint8)).shape == (

@@ -197,7 +197,8 @@ def read_dataset(
         if got is not None and wanted not in (None, got):
             raise InputError(
                 f"{path}, episode {number}: frames must be {wanted} (channels, height, width), got "
-                f"{got}; choose other images, or make the environment's cameras match them"
+                f"{got}; choose other images of the data, or other frames of the environment "
+                "(--frames)"
             )
         first = first if number else got
         if first not in (None, got):

@@ -158,12 +158,14 @@ def _discriminator_faults(n: Numbers) -> Found:
             f"D calls nothing a success: its mean is {shown:.4f} on demonstrations and "
             f"{found:.4f} on {label}, so the reward is almost 0",
         )
-    elif not imitated and high - low <= FLAT and high <= 2 * low:  # a small η makes D small
+    elif (other == "failure" and shown < found) or (
+        not imitated and high - low <= FLAT and high <= 2 * low  # a small η makes D small
+    ):
         alike = ", or the agent acts as demonstrated" if other == "replay" else ""
         yield (
             "collapsed",
             f"mean D is {shown:.2f} on demonstrations and {found:.2f} on {label}: D has not "
-            f"learned yet, or has become constant{alike}",
+            f"learned yet, or does not separate them any more{alike}",
         )
 
 

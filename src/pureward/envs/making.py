@@ -45,7 +45,7 @@ def make(
             the function itself, which makes a `gymnasium.Env`, or with the argument num_envs a
             `gymnasium.vector.VectorEnv`; or a `gymnasium.Env`, which is copied.
         worlds: how many environments step together.
-        device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
+        device: "auto" (CUDA if available), "cpu" or "cuda".
         seed: seed of the first states; it repeats the same episodes on the same device.
         cameras: whether observations have 64×64 frames.
         stagger: whether the worlds end their episodes at different times.

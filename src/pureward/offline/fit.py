@@ -101,7 +101,7 @@ def fit(
         stack: consecutive images in a frame, as channels.
         held_out: share of the positives held out, if they have no splits.
         config: settings of the reward; the default takes minutes on a CPU.
-        device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
+        device: "auto" (CUDA if available), "cpu" or "cuda".
         seed: of weights and sampling.
     """
     sources = {"demonstrations": demonstrations, "annotations": annotations, "failures": failures}
@@ -224,8 +224,10 @@ def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float | No
     if "scores" not in parse_prior(DEFAULT_PRIOR if prior is None else prior).wants:
         return
     held, logs = len(loaded[kind].split(HELD_OUT)), len(loaded["unlabeled"])
+    enough = len(loaded[kind]) >= 2 * FEWEST_EPISODES
+    more = "pass --held-out 0.5" if enough else "bring more"
     for name, count, remedy in (
-        (f"held-out {kind}", held, "pass --held-out 0.5, or give η, --prior 0.5"),
+        (f"held-out {kind}", held, f"{more}, or give η, --prior 0.5"),
         ("unlabeled episodes", logs, "bring more, or give η, --prior 0.5"),
     ):
         if count < FEWEST_EPISODES:

@@ -90,7 +90,7 @@ class OnlineReward:
             capacity: number of the agent's frames that are kept.
             held_out: share of the episodes held out for estimates and probes, if the data has no
                 splits of its own.
-            device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
+            device: "auto" (CUDA if available), "cpu" or "cuda".
             seed: of weights and sampling.
         """
         given = {"demonstrations": demonstrations, "annotations": annotations}

@@ -23,6 +23,7 @@ from pureward.rewards.network import (
     check_stored,
 )
 from pureward.rewards.view import View, viewed
+from pureward.types import check_current
 
 Arithmetic = Literal["auto", "float32", "bfloat16", "fused"]
 
@@ -77,7 +78,7 @@ def usable_device(device: torch.device | str) -> torch.device:
         raise InputError(
             f"device {str(device)!r} cannot compute here ({str(error).splitlines()[0]}); use 'cpu'"
         ) from error
-    return place
+    return check_current(place)
 
 
 @lru_cache(maxsize=64)

@@ -99,7 +99,8 @@ def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
         settings = json.loads(read_file(directory.config))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
-            f"a run directory holds config.json, and {directory.path} has none; check the path"
+            f"a run directory holds config.json, and {directory.path} has none; check the "
+            "path, or start the run without --resume"
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pureward.rewards.view import View
 
-BLOCK = 512  # most pixels of a step
+BLOCK = 512
 WARPS = 4
 
 
@@ -110,6 +110,7 @@ def distort(
 ):
     """One image of one sample; the grid is (samples, SLOTS); slots past IMAGES are zero."""
     area: tl.constexpr = HEIGHT * WIDTH
+    ragged: tl.constexpr = area % BLOCK != 0
     sample, image = tl.program_id(0), tl.program_id(1)
     frame = frames + (sample.to(tl.int64) * IMAGES + image) * (3 * area)
     out = target + (sample.to(tl.int64) * area * SLOTS + image) * 4
@@ -119,13 +120,21 @@ def distort(
         total = tl.zeros((BLOCK,), tl.float32)
         for start in range(0, area, BLOCK):
             pixel = start + tl.arange(0, BLOCK)
+            inside = pixel < area
+            if ragged:
+                pixel = tl.minimum(pixel, area - 1)
             red, green, blue = _colours(
                 frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
             )
-            total += 0.299 * red + 0.587 * green + 0.114 * blue
+            light = 0.299 * red + 0.587 * green + 0.114 * blue
+            if ragged:
+                light = tl.where(inside, light, 0.0)
+            total += light
         grey = tl.sum(total, 0) / area
     for start in range(0, area, BLOCK):
         pixel = start + tl.arange(0, BLOCK)
+        if ragged:  # the last pixel is written several times, always with the same colour
+            pixel = tl.minimum(pixel, area - 1)
         red = tl.zeros((BLOCK,), tl.float32)
         green, blue = red, red
         if image < IMAGES:
@@ -173,7 +182,7 @@ def distorted(
     """
     batch, channels, height, width = frames.shape
     images = channels // 3
-    slots, area = image_slots(images), height * width
+    slots = image_slots(images)
     target = torch.empty(batch, height, width, 4 * slots, dtype=dtype, device=frames.device)
     frames = frames.contiguous()
     distort[(batch, slots)](
@@ -182,8 +191,7 @@ def distorted(
         NOISE=view.noise, CROP=view.crop, MOVE=view.moves,
         BRIGHTEN=view.brightness > 0, CONTRAST=view.contrast != (1.0, 1.0),
         RECOLOUR=view.saturation != (1.0, 1.0) or view.hue > 0,
-        BLOCK=min(BLOCK, area & -area),  # divides the area: the kernel has no masks
-        num_warps=WARPS,
+        BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
     return target
 
