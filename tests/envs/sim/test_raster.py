@@ -1,6 +1,7 @@
 """The rasterizer: frames like the ray caster's, coarse meshes, and what it cannot draw."""
 
 import importlib.util
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
+from PIL import Image
 
 from pureward.envs.sim import meshes, raster
 from pureward.envs.sim.camera import Cameras
@@ -105,6 +107,41 @@ def test_frames_follow_the_state():
     after = cameras.render()
     assert not torch.equal(before[0], after[0])
     assert torch.equal(before[1], after[1])
+
+
+def test_a_mesh_that_a_diverged_world_threw_far_away_is_not_seen():
+    made = engine(1)
+    cameras, mesh = Cameras(made, ("front",), size=16), 7
+    far = [
+        (1e9, 0.0, 1.6),
+        (-1e9, 0.0, 1.6),
+        (0.0, 0.0, 1e9),
+        (1e30, 1e30, 0.0),
+        (float("nan"),) * 3,
+    ]
+    for place in far:  # a pixel's number beyond an int once made the loop over pixels endless
+        made.field("geom_xpos")[:, mesh] = torch.tensor(place, dtype=torch.float64)
+        assert not is_blue(cameras.render()).any(), place
+
+
+def is_blue(frames: torch.Tensor) -> torch.Tensor:
+    red, green, blue = frames[:, :3].int().unbind(1)
+    return (blue > red + 40) & (blue > green + 40)
+
+
+def test_a_sky_whose_faces_share_one_image_has_six_faces():
+    image = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    sky, ball = '<texture type="skybox" file="sky.png"/>', '<geom size="1"/>'
+    model = mujoco.MjModel.from_xml_string(
+        f"<mujoco><asset>{sky}</asset><worldbody>{ball}</worldbody></mujoco>",
+        assets={"sky.png": file.getvalue()},
+    )
+    assert model.tex_height[0] == 8  # MuJoCo stores it once
+    texels = read_scene(model, 8).texels.reshape(6, -1)
+    assert (texels == texels[0]).all()
+    assert texels.shape == (6, 64)
 
 
 def test_a_camera_sees_a_square_at_depth_one():

@@ -69,8 +69,11 @@ struct View {
     Real left, top, step_x, step_y;
     CUDA_CALLABLE Real x(Real column) const { return left + step_x * (column + 0.5f); }
     CUDA_CALLABLE Real y(Real row) const { return top + step_y * (row + 0.5f); }
-    // The pixels whose centres are not before, or not behind, an edge.
-    static CUDA_CALLABLE int first(Real edge) { return (int)ceilf(wp::max(edge - 0.5f, 0.0f)); }
+    // The pixels whose centres are not before, or not behind, an edge; clamped, because casting a
+    // larger number to an int is undefined.
+    static CUDA_CALLABLE int first(Real edge) {
+        return (int)ceilf(wp::min(wp::max(edge - 0.5f, 0.0f), (Real)SIZE));
+    }
     static CUDA_CALLABLE int last(Real edge) {
         return (int)floorf(wp::max(wp::min(edge - 0.5f, SIZE - 1.0f), -1.0f));
     }

@@ -178,11 +178,14 @@ def _texels(model: mujoco.MjModel, textures: list[int]) -> tuple[np.ndarray, dic
         channels, begin = int(model.tex_nchannel[texture]), int(model.tex_adr[texture])
         if channels < 3 or begin < 0:
             raise CannotDrawError(f"texture {model.texture(texture).name!r}, not stored in colour")
-        count = int(model.tex_width[texture]) * int(model.tex_height[texture])
+        width, height = int(model.tex_width[texture]), int(model.tex_height[texture])
+        count = width * height
         data = model.tex_data[begin : begin + count * channels].reshape(count, channels)
-        rows.append(data[:, :3].astype(np.int32) @ np.array([1, 1 << 8, 1 << 16], dtype=np.int32))
+        row = data[:, :3].astype(np.int32) @ np.array([1, 1 << 8, 1 << 16], dtype=np.int32)
+        # A sky has six faces below each other; MuJoCo stores a face that all share once.
+        rows.append(np.tile(row, 6 * width // height if model.tex_type[texture] == _SKY else 1))
         first[texture] = total
-        total += count
+        total += len(rows[-1])
     return np.concatenate(rows) if total else np.zeros(1, dtype=np.int32), first
 
 
