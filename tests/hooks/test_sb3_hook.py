@@ -212,6 +212,16 @@ def test_models_and_buffers_are_saved_without_the_reward(tmp_path):
     assert again.num_timesteps == 60
 
 
+def test_the_callback_counts_steps_over_several_calls_of_learn():
+    reward = online()
+    venv = RewardVecEnv(vec_env(3, observes="state"), reward)
+    model = PPO("MlpPolicy", venv, n_steps=20, batch_size=20, n_epochs=1, device="cpu")
+    callback = RewardCallback(reward, every=40, updates=1)
+    for _ in range(4):
+        model.learn(20, callback=callback, reset_num_timesteps=False)
+    assert reward.updates == 2
+
+
 def test_the_callback_logs_metrics_and_the_verdict(tmp_path):
     reward = online()
     venv = RewardVecEnv(vec_env(3, observes="state"), reward)

@@ -238,6 +238,7 @@ class RewardCallback(BaseCallback):
         if every < 1 or updates < 1:
             raise InputError(f"every and updates must be at least 1, got {every} and {updates}")
         self._reward, self._every, self._updates = reward, every, updates
+        self._steps = 0  # since the last call; counted over several calls of model.learn
         self._returns: deque[float] = deque(maxlen=100)
         self.verdict: Verdict | None = None
 
@@ -245,13 +246,13 @@ class RewardCallback(BaseCallback):
         buffer = getattr(self.model, "replay_buffer", None)
         if isinstance(buffer, RewardReplayBuffer):
             buffer.set_reward(self._reward, discount=self.model.gamma)  # type: ignore[attr-defined]
-        self._next = self.num_timesteps + self._every
 
     def _on_step(self) -> bool:
         infos = self.locals["infos"]
         self._returns.extend(info["env_return"] for info in infos if "env_return" in info)
-        if self.num_timesteps >= self._next:
-            self._next = self.num_timesteps + self._every
+        self._steps += len(infos)
+        if self._steps >= self._every:
+            self._steps = 0
             metrics = self._reward.learn(self._updates)
             if self._returns:
                 metrics |= {"env_return": float(np.mean(self._returns))}
