@@ -83,6 +83,34 @@ def test_a_terminal_step_is_also_paid_for_the_absorbing_state():
     assert float(reward.learner.absorbing.agent_share) == pytest.approx(6 / 10, rel=1e-3)
 
 
+def test_a_reset_before_the_end_begins_another_episode():
+    """By hand: 2 + 2 steps that are cut, then an episode of 3 that leaves 5 of 8 steps."""
+    reward = online(horizon=8)
+    env = RewardWrapper(CounterEnv(3), reward, discount=0.9)
+    for steps in (2, 2, 3):
+        env.reset()
+        for _ in range(steps):
+            env.step(ACTION)
+    env.reset()
+    env.reset()
+    assert reward.frames.episodes(torch.arange(7)).diff().ne(0).tolist() == [0, 1, 0, 1, 0, 0]
+    assert reward.frames.observed == 7
+    assert float(reward.learner.absorbing.agent_share) == pytest.approx(5 / 12, rel=1e-3)
+
+
+def test_worlds_of_a_reset_mask_begin_other_episodes():
+    reward = online()
+    mode = AutoresetMode.DISABLED
+    envs = VectorRewardWrapper(SyncVectorEnv([CounterEnv] * 2, autoreset_mode=mode), reward)
+    envs.reset()
+    envs.step(np.zeros((2, 1), np.float32))
+    envs.reset(options={"reset_mask": np.array([False, True])})
+    envs.step(np.zeros((2, 1), np.float32))
+    first, second, third, fourth = reward.frames.episodes(torch.arange(4)).tolist()
+    assert first == third
+    assert second != fourth
+
+
 def test_a_frozen_reward_also_pays_for_the_absorbing_state(tmp_path):
     """By hand: γ = 0.9 pays nine rewards of a black frame more."""
     online(horizon=8).save(tmp_path)

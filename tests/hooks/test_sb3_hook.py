@@ -84,6 +84,15 @@ def test_a_terminal_step_is_also_paid_for_the_absorbing_state(terminates):
     np.testing.assert_allclose(rewards, by_hand(reward, (2, 0)) + after, rtol=1e-4)
 
 
+def test_a_reset_before_the_end_begins_other_episodes():
+    reward = online()
+    venv = RewardVecEnv(vec_env(3, 3), reward)
+    for _ in range(2):  # as two calls of model.learn do
+        venv.reset()
+        step(venv)
+    assert reward.frames.episodes_begun() == 4
+
+
 def test_statistics_of_episodes_have_the_true_return():
     venv = make_vec_env(lambda: CounterEnv(2), n_envs=1, wrapper_class=RecordFrames)
     venv = RewardVecEnv(venv, frozen())  # make_vec_env puts a Monitor inside

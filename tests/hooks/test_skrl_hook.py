@@ -59,6 +59,14 @@ def test_a_single_environment_is_paid_by_arrival_frames(frames):
     assert env.action_space == LineEnv().action_space
 
 
+def test_a_reset_before_the_end_begins_another_episode():
+    reward = online()
+    env = RewardWrapper(wrap_env(LineEnv(), verbose=False), reward)
+    walk(env, 2)
+    walk(env, 2)
+    assert reward.frames.episodes(torch.arange(4)).diff().ne(0).tolist() == [0, 1, 0]
+
+
 @pytest.mark.parametrize("frames", ["pixels", "render"])
 def test_a_step_that_only_resets_is_paid_nothing_and_not_observed(frames):
     reward = online(horizon=LENGTH)

@@ -15,7 +15,14 @@ pytest.importorskip("torchrl", reason="TorchRL is not installed")
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, MultiStep, TensorDictReplayBuffer
-from torchrl.envs import GymWrapper, SerialEnv, TransformedEnv, check_env_specs
+from torchrl.envs import (
+    Compose,
+    GymWrapper,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+    check_env_specs,
+)
 from torchrl.modules import EGreedyModule, QValueModule
 from torchrl.objectives import DQNLoss, SoftUpdate
 from torchrl.record import PixelRenderTransform
@@ -73,6 +80,16 @@ def test_worlds_that_wait_for_others_are_not_observed():
     env = TransformedEnv(batched("serial"), RewardTransform(reward))
     env.rollout(8, right, break_when_any_done=False, break_when_all_done=True)
     assert reward.frames.observed == 3 + 4
+
+
+def test_an_end_that_only_a_later_transform_sets_begins_another_episode():
+    """By hand: world 0 ends after 2, 4 and 6 steps, world 1 too; 4 episodes each by then."""
+    reward = online()
+    makers = [lambda: GymWrapper(LineEnv())] * 2
+    limit = Compose(RewardTransform(reward), StepCounter(max_steps=2))
+    TransformedEnv(SerialEnv(2, makers), limit).rollout(7, right, break_when_any_done=False)
+    assert reward.frames.episodes_begun() == 8
+    assert reward.frames.observed == 14
 
 
 def test_a_terminal_step_is_paid_for_the_absorbing_state():

@@ -51,6 +51,13 @@ class RewardWrapper(gymnasium.Wrapper):
         self._source = frames
         self._scorer = Scorer(reward, discount=discount, learn_every=learn_every, updates=updates)
 
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment; an episode that has no end yet ends here."""
+        self._scorer.restart()
+        return self.env.reset(seed=seed, options=options)
+
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take a step; the reward is that of the state in which it arrives."""
         obs, env_reward, terminated, truncated, info = self.env.step(action)
@@ -111,6 +118,7 @@ class VectorRewardWrapper(VectorWrapper):
         """Reset all environments, or those of `options["reset_mask"]`."""
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))
         self._resets &= ~np.asarray(mask)
+        self._scorer.restart(mask)
         return self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:

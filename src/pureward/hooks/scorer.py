@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pureward.data.frames import black_frames
 from pureward.errors import InputError
 from pureward.online.online_reward import OnlineReward, batch_of
 from pureward.pixels import to_frames
@@ -53,6 +54,7 @@ class Scorer:
                 raise InputError(f"{name} must be at least 0, got {count}; 0 is never")
         self._discount, self._every, self._updates, self._steps = discount, learn_every, updates, 0
         self._learned = learned
+        self._open: Tensor | None = None  # worlds whose observed episode has no end yet
         if learned.spec.absorbing and discount is None:
             raise InputError(
                 "a reward with an absorbing state needs the discount of the RL library, got None; "
@@ -85,6 +87,28 @@ class Scorer:
         """Show frames of `frames` to a reward that learns; arguments as in `OnlineReward`."""
         if self.online is not None:
             self.online.observe(frames, ended, terminated, stepped)
+            self._open = ~torch.as_tensor(ended, device=self.device).bool().reshape(-1)
+
+    def restart(self, worlds: Any | None = None) -> None:
+        """Begin new episodes in worlds that are reset before the reward has observed an end.
+
+        Args:
+            worlds: those that are reset, bool (worlds,); None for all.
+        """
+        if self.online is None or self._open is None:
+            return
+        cut = self._open.clone()
+        if worlds is not None:
+            cut &= torch.as_tensor(worlds, device=self.device).bool().reshape(-1)
+        if bool(cut.any()):
+            none, frames = (
+                torch.zeros_like(cut),
+                black_frames(len(cut), self.frame_shape, self.device),
+            )
+            self.online.frames.add(frames, cut, none)  # adds no frame, ends episodes
+            if self.online.learner.absorbing is not None:
+                self.online.learner.absorbing.arrive(none, cut, none)
+            self._open &= ~cut
 
     def __call__(self, frames: Tensor, terminated: Any | None = None) -> Tensor:
         """Return rewards, float32 (batch,), on the reward's device.

@@ -79,6 +79,8 @@ class RewardWrapper(Wrapper):
 
     def reset(self) -> tuple[Tensor, dict[str, Any]]:
         """Reset the environment; a batch only once."""
+        if self._autoreset == "none":
+            self._scorer.restart()
         observations, infos = self._env.reset()
         if self._autoreset == "same_step":
             self._newest = self._frames(observations)

@@ -87,6 +87,7 @@ class RewardVecEnv(VecEnvWrapper):
     def reset(self) -> Any:
         """Reset all environments."""
         self._returns[:] = 0.0
+        self._scorer.restart()
         return self.venv.reset()
 
     def step_wait(self) -> Any:

@@ -103,6 +103,7 @@ class RewardTransform(Transform):
     def _reset(
         self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase
     ) -> TensorDictBase:
+        self._scorer.restart(None if tensordict is None else tensordict.get("_reset", None))
         env = self.parent
         assert env is not None
         true = env.full_reward_spec[self._reward_key].zero()
