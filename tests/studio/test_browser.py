@@ -228,6 +228,94 @@ def test_two_tabs_keep_both_works_and_ask_where_they_differ(context, data):
         assert stored(data)["rewards"][21] == pytest.approx(0.4, abs=0.01)
 
 
+def test_undo_keeps_what_another_tab_drew(context, data):
+    with serving(data) as address:
+        one, two = opened(context, address), opened(context, address)
+        drag(one, (5, 0.2), (10, 0.2))
+        status(one, "Saved")
+        drag(two, (20, 0.8), (25, 0.8))
+        status(two, "Saved")
+        drag(one, (30, 0.4), (32, 0.4))  # merged with the other tab's
+        status(one, "Saved")
+        one.keyboard.press("z")
+        status(one, "Saved")
+        rewards = stored(data)["rewards"]
+        assert rewards[30] is None
+        assert rewards[21] == pytest.approx(0.8, abs=0.01)
+
+
+def test_an_episode_that_cannot_be_opened_leaves_the_one_before_open(context, data):
+    folder = data.with_name("data.npy.sketches") / "ben"
+    folder.mkdir(parents=True)
+    (folder / "episode-000001.json").write_text("no sketch")
+    with serving(data) as address:
+        page = opened(context, address)
+        drag(page, (5, 0.2), (10, 0.2))
+        status(page, "Saved")
+        page.keyboard.press("n")
+        page.locator("#problem", has_text="is not a sketch").wait_for()
+        page.keyboard.press("s")  # for the episode that is shown, which the list must say
+        status(page, "Saved")
+        assert page.locator("[aria-selected=true] .number").text_content() == "0"
+        assert page.locator("#tally").text_content() == "1 of 3 done"
+        page.keyboard.press("n")  # past it
+        page.locator("[aria-selected=true] .number", has_text="2").wait_for()
+        assert page.locator("#problem").is_hidden()
+    assert stored(data)["outcome"] == "success"
+
+
+def test_a_full_store_of_drafts_does_not_stop_saving(context, data):
+    with serving(data) as address:
+        page = opened(context, address)
+        page.evaluate("() => { Storage.prototype.setItem = () => { throw Error('full'); }; }")
+        drag(page, (5, 0.2), (10, 0.2))
+        status(page, "Saved")
+    assert stored(data)["rewards"][6] == pytest.approx(0.2, abs=0.01)
+
+
+def test_an_unsaved_episode_that_is_opened_again_is_saved_once(context, data):
+    with serving(data) as address:
+        page = opened(context, address)
+        page.route("**/sketches/*", lambda route: route.abort())
+        drag(page, (5, 0.2), (10, 0.2))
+        status(page, "Not saved")
+        for key, number in (("n", 1), ("p", 0)):
+            page.keyboard.press(key)
+            page.locator("[aria-selected=true] .number", has_text=str(number)).wait_for()
+        page.keyboard.press("z")  # takes back what the first visit could not save
+        page.unroute("**/sketches/*")
+        drag(page, (20, 0.8), (25, 0.8))
+        status(page, "Saved")
+        page.wait_for_timeout(4_000)  # longer than the pause between two attempts
+    rewards = stored(data)["rewards"]
+    assert rewards[6] is None
+    assert rewards[21] == pytest.approx(0.8, abs=0.01)
+
+
+def test_arrows_move_in_a_list_that_has_the_focus(context, data):
+    with serving(data) as address:
+        page = opened(context, address)
+        page.keyboard.press("End")
+        page.locator("#episodes").focus()
+        for key, number in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1)):
+            page.keyboard.press(key)
+            page.locator("[aria-selected=true] .number", has_text=str(number)).wait_for()
+    assert not data.with_name("data.npy.sketches").exists()  # no reward was changed
+
+
+def test_strips_that_fail_do_not_stop_the_others(context, tmp_path):
+    path = tmp_path / "data.npy"
+    np.save(path, np.zeros((1, 200, 64, 64, 3), np.uint8))
+    with serving(path) as address:
+        page = context.new_page()
+        page.route(re.compile("strips/[12]$"), lambda route: route.abort())
+        page.goto(address)
+        shown(page, 0)
+        page.locator("#problem", has_text="does not answer").wait_for()
+        page.keyboard.press("End")
+        shown(page, 199)
+
+
 def test_two_people_see_each_other_and_their_agreement(context, data):
     with serving(data) as address:
         page = opened(context, address)

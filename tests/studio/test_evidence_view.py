@@ -29,6 +29,21 @@ def probed(final: float) -> list[dict]:
     return course(final, probe=late, train={"prior": 0.4, "prior/value": 0.3})
 
 
+def test_a_source_has_one_colour_whichever_others_were_probed(tmp_path):
+    given = {"a": ("train", "held_out", "failure"), "b": ("train", "failure")}
+    paths = [
+        write_run(
+            tmp_path / name, "nn-pugail", course(1.0, probe={f"success/{s}": 0.5 for s in own})
+        )
+        for name, own in given.items()
+    ]
+    for path in paths:
+        (line,) = Runs([path]).describe()
+        (chart,) = (chart for chart in line["charts"] if chart["title"] == "P(success)")
+        inks = {each["label"]: each["ink"] for each in chart["series"]}
+        assert (inks["trained frames"], inks["failures"]) == ("accent", "bad")
+
+
 def test_runs_that_differ_in_their_seed_are_one_line_with_an_interval(tmp_path):
     paths = [write_run(tmp_path / f"s{n}", "nn-pugail", probed(10.0 + n), seed=n) for n in (0, 1)]
     (line,) = Runs(paths).describe()
@@ -137,7 +152,7 @@ def test_another_runs_reward_scores_the_same_episode(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_marks_become_datasets_and_can_be_taken_back(run):
+def test_marks_become_datasets_and_can_be_taken_back(run, monkeypatch):
     search = searched(run)
     failures = run / "marked/failures"
     assert search.mark(2, "failure") == {
@@ -164,6 +179,15 @@ def test_marks_become_datasets_and_can_be_taken_back(run):
     assert set(again.mark(2, "")) == {"success"}
     with pytest.raises(InputError, match="a mark must be"):
         search.mark(0, "../x")
+    monkeypatch.setattr(evidence, "write_episodes", full)
+    with pytest.raises(OSError, match="full"):
+        again.mark(1, "success")
+    assert {row["number"]: row["mark"] for row in again.describe()["episodes"]}[1] == ""
+    assert len(pureward.read_episodes(run / "marked/successes")) == 1
+
+
+def full(*given, **named):
+    raise OSError("the disk is full")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The server: who may ask for what, and what it answers."""
 
 import io
+import json
 import os
 import socket
 import subprocess
@@ -92,6 +93,13 @@ def test_another_host_is_refused(folder, host):
     """As of a site whose name was made to point to 127.0.0.1."""
     refused = ask(folder, "GET", "/api/overview", headers={"host": host})
     assert refused.status_code == 403
+
+
+def test_cookies_of_other_servers_on_this_machine_hide_no_token(folder):
+    own = f"pureward-{PORT}={TOKEN}"
+    for cookies in (f'theme={{"dark": 1}}; {own}', f"{own}; a b=c", f"bad[=1; {own}"):
+        given = ask(folder, "GET", "/api/overview", cookie=False, headers={"cookie": cookies})
+        assert given.status_code == 200, cookies
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8417", "localhost:8417", "[::1]:8417"])
@@ -206,6 +214,15 @@ def test_a_sketch_of_another_length_is_refused(folder):
     answer = ask(folder, "PUT", SKETCH, json=short)
     assert answer.status_code == 400
     assert "has 3 steps, got a sketch of 1" in answer.json()["error"]
+
+
+def test_a_sketch_of_data_that_was_changed_is_named_with_what_to_do(folder):
+    assert ask(folder, "PUT", SKETCH, json=DRAWN).status_code == 200
+    (file,) = (folder / "data.npy.sketches").glob("*/*.json")
+    file.write_text(json.dumps(DRAWN | {"rewards": [0.1], "success": [None], "revision": 1}))
+    error = ask(folder, "GET", EPISODE).json()["error"]
+    assert str(file.parent) in error
+    assert error.endswith("delete that sketch's file")
 
 
 def test_strips_hold_every_pixel(folder, frames):

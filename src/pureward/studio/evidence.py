@@ -33,18 +33,25 @@ _EPISODES = 8  # greedy episodes of a search
 _POINTS = 400  # of a curve on the screen
 #: Mark → the dataset of episodes that have it, in the run's directory, and their split.
 MARKS = {"failure": ("failures", FAILURE), "success": ("successes", TRAIN)}
-# Title → label, kind and name of each metric.
+# Colours of style.css for the sources of frames, about those of plots.
+_INKS = dict(zip(SOURCES, ("accent", "other", "bad", "warm", "good"), strict=True))
+# Title → label, colour, kind and name of each metric.
 _CHARTS = {
-    "Return": [("true", "eval", "return"), ("learned", "eval", "learned_return")],
-    "Class prior η": [("used", "train", "prior"), ("estimated", "train", "prior/value")],
-    "P(success)": [(label, "probe", f"success/{name}") for name, label in SOURCES.items()],
+    "Return": [("true", "ink", "eval", "return"), ("learned", "warm", "eval", "learned_return")],
+    "Class prior η": [
+        ("used", "accent", "train", "prior"),
+        ("estimated", "warm", "train", "prior/value"),
+    ],
+    "P(success)": [
+        (label, _INKS[name], "probe", f"success/{name}") for name, label in SOURCES.items()
+    ],
     "Mean D of trained frames": [
-        ("as trained", "probe", "mean/as_trained"),
-        ("as scored", "probe", "mean/train"),
+        ("as trained", "accent", "probe", "mean/as_trained"),
+        ("as scored", "warm", "probe", "mean/train"),
     ],
     "Mean r_φ of trained frames": [
-        ("as trained", "probe", "predicted/as_trained"),
-        ("as scored", "probe", "predicted/train"),
+        ("as trained", "accent", "probe", "predicted/as_trained"),
+        ("as scored", "warm", "probe", "predicted/train"),
     ],
 }
 
@@ -114,15 +121,13 @@ class Search:
     def _work(self) -> None:
         try:
             scored = self._search()
-            marks, before = self._marked(scored)
+            with self._lock:  # a mark that is set meanwhile would be lost
+                self._marks, self._before = self._marked(scored)
+                self._scored, self._state = scored, "done"
         except Exception as error:  # else the page would wait forever
             known = isinstance(error, InputError | SimulationError | OSError)
             text = str(error) if known else f"{type(error).__name__}: {in_brief(error)}"
             self._state, self._error = "failed", text
-            return
-        with self._lock:
-            self._scored, self._marks, self._before = scored, marks, before
-            self._state = "done"
 
     def _search(self) -> list[ScoredEpisode]:
         history = read_history(self.path)
@@ -208,11 +213,10 @@ class Search:
             raise InputError(f"a mark must be success, failure or empty, got {mark[:40]!r}")
         self._get(number)
         with self._lock:
-            kinds = {kind for kind in (self._marks.pop(number, ""), mark) if kind}
-            if mark:
-                self._marks[number] = mark
-            for kind in sorted(kinds):
-                self._write(kind)
+            marks = {n: own for n, own in (self._marks | {number: mark}).items() if own}
+            for kind in sorted({self._marks.get(number, ""), mark} - {""}):
+                self._write(kind, marks)
+            self._marks = marks  # not if writing failed
             return self._uses()
 
     def _uses(self) -> dict[str, str]:
@@ -235,10 +239,10 @@ class Search:
             told[kind] = f"{number} marked; one is enough. {use}"
         return told
 
-    def _write(self, kind: str) -> None:
+    def _write(self, kind: str, marks: dict[int, str]) -> None:
         """Write the episodes of a mark: those of earlier searches, and this one's."""
         (name, split), folder = MARKS[kind], self._folder(kind)
-        chosen = [self._scored[n].episode for n, mark in self._marks.items() if mark == kind]
+        chosen = [self._scored[n].episode for n, mark in marks.items() if mark == kind]
         episodes = self._before[kind] + [replace(each, split=split) for each in chosen]
         if not episodes:
             if folder.exists():
@@ -304,19 +308,19 @@ def _charts(line: Line) -> list[dict[str, Any]]:
         if title == "Class prior η" and not has_eta(line.method):
             continue
         series = [
-            _curve(names.get(label, label), line.series(kind, name))
-            for label, kind, name in metrics
+            _curve(names.get(label, label), ink, line.series(kind, name))
+            for label, ink, kind, name in metrics
         ]
         if title == "Class prior η":
             known = [one for run in line.runs if len(one := true_eta(run))]
-            series.append(_curve("by the simulator", known))
+            series.append(_curve("by the simulator", "ink", known))
         shown = [one for one in series if one is not None]
         if shown:
             charts.append({"title": title, "series": shown})
     return charts
 
 
-def _curve(label: str, series: list[np.ndarray]) -> dict[str, Any] | None:
+def _curve(label: str, ink: str, series: list[np.ndarray]) -> dict[str, Any] | None:
     """The mean over runs and half of its 95% interval, with few enough points for a screen."""
     if not series:
         return None
@@ -325,7 +329,9 @@ def _curve(label: str, series: list[np.ndarray]) -> dict[str, Any] | None:
         return None
     kept = thinned(mean, _POINTS)
     rows = {"x": at[kept], "y": mean[kept]} | ({} if half is None else {"half": half[kept]})
-    return {"label": label} | {name: np.round(v, 5).tolist() for name, v in rows.items()}
+    return {"label": label, "ink": ink} | {
+        name: np.round(v, 5).tolist() for name, v in rows.items()
+    }
 
 
 def thinned(values: np.ndarray, most: int) -> np.ndarray:

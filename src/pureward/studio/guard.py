@@ -4,10 +4,10 @@
 import ipaddress
 import re
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -116,13 +116,9 @@ class Guard:
         return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _sent_cookie(self, headers: Headers) -> str:
-        cookies: SimpleCookie = SimpleCookie()
-        try:
-            cookies.load(headers.get("cookie", ""))
-        except CookieError:
-            return ""
-        found = cookies.get(self._cookie)
-        return "" if found is None else found.value
+        # Not http.cookies, which drops all of them if another server of this machine set one
+        # that it cannot read.
+        return cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
 
     def _is_ours(self, host: str) -> bool:
         parts = _HOST.fullmatch(host)

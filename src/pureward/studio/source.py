@@ -95,7 +95,8 @@ class Source:
         found = {name: load_sketch(self._sidecar, name, number) for name in names}
         kept = {name: sketch for name, sketch in found.items() if sketch is not None}
         for name, sketch in kept.items():
-            self._check_length(sketch, number, f"{self._sidecar}, {name}")
+            where = str(self._sidecar / name)
+            self._check_length(sketch, number, where, "delete that sketch's file")
         return {
             "steps": len(episode),
             "count": opened.count,
@@ -139,7 +140,7 @@ class Source:
             ConflictError: if another revision is stored.
             InputError: if the folder cannot be written.
         """
-        self._check_length(sketch, number, "a sketch")
+        self._check_length(sketch, number, "a sketch", "reload the page")
         try:
             return save_sketch(self._sidecar, annotator, number, sketch)
         except OSError as error:
@@ -148,12 +149,12 @@ class Source:
                 "folder of your own, or make room"
             ) from error
 
-    def _check_length(self, sketch: Sketch, number: int, where: str) -> None:
+    def _check_length(self, sketch: Sketch, number: int, where: str, remedy: str) -> None:
         steps = len(self._open(number).episode)
         if len(sketch.rewards) != steps:
             raise InputError(
                 f"{where}: episode {number} has {steps} steps, got a sketch of "
-                f"{len(sketch.rewards)}; the data was changed, draw it again"
+                f"{len(sketch.rewards)}; the data was changed; {remedy}"
             )
 
     def _open(self, number: int) -> Opened:

@@ -1,10 +1,7 @@
 // Curves on a canvas: axes, lines, bands and a legend.
 
-const COLORS = ["accent", "bad", "good", "other", "warm"];
 const LEFT = 44;
 const RIGHT = 10;
-
-export const colorOf = (index) => COLORS[index % COLORS.length];
 
 // A canvas at the screen's resolution, with colours of the page by name.
 export function pen(canvas) {
@@ -40,7 +37,8 @@ function limits(series) {
   return [Math.max(Math.min(low, ...wide), low - most), Math.min(Math.max(high, ...wide), high + most)];
 }
 
-// One panel. series: [{label, x, y, half?}]; ends: lowest and highest value; range: those of x.
+// One panel. series: [{label, x, y, ink, half?, dash?}]; ends: lowest and highest value; range:
+// those of x. `ink` names a colour of style.css.
 export function panel({ draw, width, color }, series, { top, bottom, ends, range }) {
   const [low, high] = ends ?? limits(series);
   const [first, last] = range;
@@ -62,9 +60,9 @@ export function panel({ draw, width, color }, series, { top, bottom, ends, range
   draw.beginPath();
   draw.rect(LEFT - 2, top - 2, width - LEFT - RIGHT + 4, bottom - top + 4);
   draw.clip();
-  series.forEach(({ x, y, half, ink, dash }, index) => {
+  series.forEach(({ x, y, half, ink, dash }) => {
     draw.setLineDash(dash ?? []);
-    draw.strokeStyle = draw.fillStyle = color(ink ?? colorOf(index));
+    draw.strokeStyle = draw.fillStyle = color(ink);
     if (half) {
       draw.globalAlpha = 0.14;
       draw.beginPath();
@@ -86,10 +84,10 @@ export function panel({ draw, width, color }, series, { top, bottom, ends, range
 // Labels in their colours, wrapped; returns the height that they take.
 export function legend({ draw, width, color }, labels, top, left = 0) {
   let [x, y] = [left, top];
-  for (const [index, { label, ink, dash }] of labels.entries()) {
+  for (const { label, ink, dash } of labels) {
     const size = draw.measureText(label).width + 26;
     if (x + size > width && x > left) [x, y] = [left, y + 14];
-    draw.strokeStyle = color(ink ?? colorOf(index));
+    draw.strokeStyle = color(ink);
     draw.lineWidth = 2.5;
     draw.setLineDash(dash ?? []);
     draw.beginPath();

@@ -104,29 +104,36 @@ export class Evidence {
 
   async choose(run) {
     this.run = run;
-    this.info = null;
+    this.info = this.opening = null;
     this.rows = [];
     this.list.show(0, -1);
     byId("found").hidden = true;
-    await this.wait(await getJson(this.path));
+    await this.ask(getJson);
   }
 
-  async search() {
-    await this.wait(await postJson(this.path));
+  search() {
+    return this.ask(postJson);
   }
 
-  // Until the search is done; another run may be chosen meanwhile.
-  async wait(found) {
-    const run = this.run;
-    while (found.state === "working") {
-      byId("searching").textContent = "The policy acts, and its reward scores the episodes…";
-      byId("search").disabled = true;
-      await new Promise((done) => setTimeout(done, 500));
-      if (this.run !== run) return;
-      found = await getJson(this.path);
+  // Ask until the search is done; another run may be chosen meanwhile.
+  async ask(request) {
+    const turn = (this.turn = {});
+    let found;
+    try {
+      found = await request(this.path);
+      while (this.turn === turn && found.state === "working") {
+        byId("searching").textContent = "The policy acts, and its reward scores the episodes…";
+        byId("search").disabled = true;
+        await new Promise((done) => setTimeout(done, 500));
+        if (this.turn === turn) found = await getJson(this.path);
+      }
+    } catch (error) {
+      found = { error: error.message };
     }
+    if (this.turn !== turn) return;
     byId("search").disabled = false;
     byId("searching").textContent = found.error;
+    if (!found.episodes) return;
     this.rows = found.episodes;
     this.showMarked(found.marked);
     byId("found").hidden = !this.rows.length;
@@ -145,11 +152,18 @@ export class Evidence {
 
   async open(index) {
     if (index < 0 || index >= this.rows.length) return;
-    this.index = index;
     const path = `${this.path}/${this.rows[index].number}`;
-    const info = await getJson(path);
+    const opening = (this.opening = {});
+    let info;
+    try {
+      info = await getJson(path);
+    } catch (error) {
+      if (this.opening === opening) this.tell(error.message);
+      return;
+    }
+    if (this.opening !== opening) return;
     this.frames?.close();
-    this.info = info;
+    [this.index, this.info] = [index, info];
     this.frames = new Frames(path, info, () => this.requestShow(), (error) => this.tell(error.message));
     this.compared = {};
     this.spans = suspicious(info.tracks);

@@ -10,6 +10,7 @@ export class Frames {
     Object.assign(this, { path, info, changed, failed });
     this.strips = new Map();
     this.waiting = new Set();
+    this.lost = new Set(); // strips that failed; they are not asked for again
     this.wanted = 0;
     this.closed = false;
     this.total = Math.ceil(info.count / info.per_strip);
@@ -57,7 +58,7 @@ export class Frames {
       for (const index of new Set([this.wanted + distance, this.wanted - distance])) {
         if (this.waiting.size >= AT_ONCE) return;
         if (index < 0 || index >= this.total) continue;
-        if (!this.strips.has(index) && !this.waiting.has(index)) this.get(index);
+        if (![this.strips, this.waiting, this.lost].some((own) => own.has(index))) this.get(index);
       }
     }
   }
@@ -72,7 +73,9 @@ export class Frames {
       this.changed();
       this.fetch();
     } catch (error) {
-      if (!this.closed) this.failed(error); // and stays in `waiting`: it is not asked for again
+      this.waiting.delete(index);
+      this.lost.add(index);
+      if (!this.closed) this.failed(error);
     }
   }
 }

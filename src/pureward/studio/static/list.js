@@ -3,11 +3,19 @@
 const HEIGHT = 28;
 
 export class List {
-  // fill(row, index) writes a row; chosen(index) is called when one is clicked.
+  // fill(row, index) writes a row; chosen(index) is called when one is clicked, or when the arrow
+  // keys move to it; it may not exist.
   constructor(element, fill, chosen) {
     Object.assign(this, { element, fill, chosen, count: 0, selected: -1 });
     this.inner = document.createElement("div");
     element.append(this.inner);
+    element.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      event.stopPropagation(); // elsewhere these keys change a reward
+      chosen(this.selected + by);
+    });
     element.addEventListener("scroll", () => this.draw(), { passive: true });
     new ResizeObserver(() => this.draw()).observe(element);
   }

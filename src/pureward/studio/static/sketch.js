@@ -28,7 +28,9 @@ export class Sketching {
   constructor(overview, tell) {
     this.overview = overview;
     this.tell = tell; // tell(sentence): a problem, "" for none
-    this.number = 0;
+    this.number = 0; // of the episode that is shown
+    this.wanted = { number: 0 }; // that was asked for last
+    this.stores = new Map(); // those that are not saved yet, by path
     this.frame = 0;
     this.span = null;
     this.erasing = false;
@@ -52,17 +54,13 @@ export class Sketching {
     return this.overview.sources[this.source];
   }
 
-  get path() {
-    return `/api/sources/${this.source}/episodes/${this.number}`;
-  }
-
   connect() {
     const actions = {
       back: () => this.move(this.frame - 1),
       forward: () => this.move(this.frame + 1),
       play: () => this.play(),
-      previous: () => this.open(this.number - 1),
-      next: () => this.open(this.number + 1),
+      previous: () => this.open(this.wanted.number - 1),
+      next: () => this.open(this.wanted.number + 1),
       draw: () => this.tool(false),
       erase: () => this.tool(true),
       smooth: () => this.smooth(),
@@ -75,7 +73,10 @@ export class Sketching {
       mine: () => this.store.settle(true),
       theirs: () => this.store.settle(false),
     };
-    for (const [id, act] of Object.entries(actions)) byId(id).addEventListener("click", act);
+    for (const [id, act] of Object.entries(actions))
+      byId(id).addEventListener("click", () => {
+        if (this.store || id === "previous" || id === "next") act();
+      });
     for (const [index, source] of this.overview.sources.entries()) {
       const option = document.createElement("option");
       option.textContent = source.name;
@@ -85,10 +86,8 @@ export class Sketching {
     }
     byId("source").value = this.source;
     byId("source").addEventListener("change", (event) => {
-      this.source = Number(event.target.value);
-      sessionStorage.setItem("source", this.source);
-      this.last = null;
-      this.open(0);
+      this.open(0, Number(event.target.value));
+      sessionStorage.setItem("source", event.target.value);
     });
     byId("annotator").value = this.person;
     byId("annotator").addEventListener("change", (event) => this.rename(event.target));
@@ -100,7 +99,7 @@ export class Sketching {
     }
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("beforeunload", (event) => {
-      if (this.store?.dirty) event.preventDefault();
+      if ([...this.stores.values()].some((store) => store.dirty)) event.preventDefault();
     });
     new ResizeObserver(() => this.fit()).observe(byId("stage"));
   }
@@ -112,39 +111,55 @@ export class Sketching {
     this.open(this.number);
   }
 
-  // A new episode is open only when its description is there; a later click wins.
-  async open(number) {
-    if (number < 0 || number >= this.data.splits.length) return;
-    const ticket = (this.ticket = {});
-    if (this.store?.sketch.rewards.some((value) => value !== null) && number !== this.number)
-      this.last = copyOf(this.store.sketch);
-    this.number = number;
+  // A new episode is open only when its description is there; a later click wins. "Next" goes on
+  // from the one that was asked for, so that it passes one that cannot be opened.
+  async open(number, source = this.source) {
+    const { splits } = this.overview.sources[source];
+    if (number < 0 || number >= splits.length) return;
+    const wanted = (this.wanted = { number });
+    const path = `/api/sources/${source}/episodes/${number}`;
     let info;
     try {
-      info = await getJson(this.path);
+      info = await getJson(path);
     } catch (error) {
-      if (this.ticket === ticket) this.tell(error.message);
+      if (this.wanted !== wanted) return;
+      this.tell(error.message);
+      byId("source").value = this.source;
+      if (this.store) this.requestShow();
+      else this.list.show(splits.length, -1);
       return;
     }
-    if (this.ticket !== ticket) return;
+    if (this.wanted !== wanted) return;
     this.tell("");
+    if (source !== this.source) this.last = null;
+    else if (number !== this.number && this.store?.sketch.rewards.some((value) => value !== null))
+      this.last = copyOf(this.store.sketch);
+    [this.source, this.number] = [source, number];
     this.info = info;
     this.span = null;
     this.frame = 0;
     this.frames?.close();
     const again = () => this.requestShow();
-    this.frames = new Frames(this.path, info, again, (error) => this.tell(error.message));
-    const stored = info.sketches[this.person];
-    const own = `${this.path}/sketches/${this.person}`;
-    this.store = new Store(own, info.steps, stored, (store) => {
-      if (this.store !== store) return;
-      this.showSaving(); // at once: who waits for "Saved" must not see the one before
-      this.requestShow();
-    });
+    this.frames = new Frames(path, info, again, (error) => this.tell(error.message));
+    this.store = this.storeOf(`${path}/sketches/${this.person}`, info);
     delete byId("frame").dataset.frame;
     this.tool(false);
     this.fit();
     this.show();
+  }
+
+  // One that is still being saved is used again: two of one episode would undo each other's work.
+  storeOf(path, info) {
+    for (const [each, store] of this.stores) if (!store.saving) this.stores.delete(each);
+    const changed = (store) => {
+      if (this.store !== store) return;
+      this.showSaving(); // at once: who waits for "Saved" must not see the one before
+      this.requestShow();
+    };
+    const store =
+      this.stores.get(path) ?? new Store(path, info.steps, info.sketches[this.person], changed);
+    this.stores.set(path, store);
+    return store;
   }
 
   fillRow(row, index) {
@@ -264,8 +279,8 @@ export class Sketching {
       End: () => go(this.info.steps),
       ArrowUp: () => this.nudge(0.05),
       ArrowDown: () => this.nudge(-0.05),
-      n: () => this.open(this.number + 1),
-      p: () => this.open(this.number - 1),
+      n: () => this.open(this.wanted.number + 1),
+      p: () => this.open(this.wanted.number - 1),
       d: () => this.tool(false),
       e: () => this.tool(true),
       x: () => this.eraseSpan(),
@@ -326,8 +341,8 @@ export class Sketching {
     byId("undo").disabled = !store.before.length;
     byId("redo").disabled = !store.after.length;
     byId("copy").disabled = !this.last;
-    byId("previous").disabled = this.number === 0;
-    byId("next").disabled = this.number === this.data.splits.length - 1;
+    byId("previous").disabled = this.wanted.number === 0;
+    byId("next").disabled = this.wanted.number === this.data.splits.length - 1;
     this.showAgreement(others);
     this.showSaving();
     const rows = [this.source, this.number, this.person, store.revision > 0].join();

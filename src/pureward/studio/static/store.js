@@ -94,6 +94,9 @@ export class Store {
   meet(base, mine, theirs) {
     const { merged, conflicts } = merge(base, mine, theirs);
     this.sketch = merged;
+    // Undo must not take back what the other tab did.
+    const joined = (each) => merge(base, each, theirs).merged;
+    [this.before, this.after] = [this.before.map(joined), this.after.map(joined)];
     this.base = copyOf(theirs);
     this.revision = theirs.revision;
     this.conflict = conflicts.length ? { conflicts, theirs: copyOf(theirs) } : null;
@@ -112,7 +115,11 @@ export class Store {
   keepDraft() {
     if (this.dirty) {
       const draft = { base: this.base, mine: this.sketch };
-      sessionStorage.setItem(this.path, JSON.stringify(draft));
+      try {
+        sessionStorage.setItem(this.path, JSON.stringify(draft));
+      } catch {
+        // The browser's store is full: the server still gets the sketch.
+      }
     } else sessionStorage.removeItem(this.path);
   }
 }
