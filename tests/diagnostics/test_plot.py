@@ -6,9 +6,10 @@ import pytest
 from pureward.cli import main
 from pureward.diagnostics.history import read_histories, read_history
 from pureward.diagnostics.lines import lines, mean_band
-from pureward.diagnostics.plot import curves
+from pureward.diagnostics.plot import curves, method_colour
 from pureward.errors import InputError
 from pureward.picture import save_figure
+from pureward.rewards.methods import METHODS
 from synthetic import course, write_card, write_run
 
 
@@ -65,6 +66,16 @@ def test_a_line_for_each_method_and_a_dashed_one_for_the_expert(runs):
     assert len(axis.collections) == 1, "a band for two seeds, none for one"
     assert len(axis.get_lines()) == 5, "and thin lines of both seeds"
     assert axis.get_ylim()[1] < 100, "the axis fits the lines, not the band"
+
+
+def test_a_method_that_was_registered_later_has_a_colour(tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "mine", METHODS["nn-pugail"])
+    paths = [write_run(tmp_path / name, name, course(10.0)) for name in ("nn-pugail", "mine")]
+    (axis,) = curves(read_histories(paths)).axes
+    assert [line.get_label() for line in axis.lines] == ["nn-pugail", "mine"]
+    assert [line.get_color() for line in axis.lines] == list(
+        map(method_colour, ("nn-pugail", "mine"))
+    )
 
 
 def test_the_best_annotated_episode_has_its_label(tmp_path):

@@ -4,17 +4,21 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from at_once import AtOnce
 from pureward.cli import main
+from pureward.diagnostics.plot import method_colour
 from pureward.diagnostics.strip import Panel, Strip
 from pureward.distributed import EXECUTORS
 from pureward.distributed.training import Training, wall_seconds
 from pureward.errors import InputError
+from pureward.paper import hacking
 from pureward.paper.draw import DRAW
 from pureward.paper.estimate import dry_run
 from pureward.paper.figures import FIGURES, Variant
@@ -222,6 +226,29 @@ def test_hacking_skips_seeds_without_reward_or_policy(tmp_path, capsys):
     assert f"reach, seed-1 is skipped: {plan.runs['reach', 'prl'][1]} has no policy" in printed
     assert lacking in printed
     assert [path.suffix for path in done.files] == [".md", ".json"]
+
+
+def test_the_strip_shows_the_rewards_whose_sums_the_claims_use(monkeypatch):
+    class Policy:
+        act, config = None, SimpleNamespace(replay=SimpleNamespace(frame_stack=1))
+
+    frames = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+    episode = SimpleNamespace(rewards=torch.ones(3), frames=frames)
+    zeros = {"a": 0.0, "b": 0.5}  # rewards of a gated method are shifted to a lowest of 0
+    for name, value in {
+        "load_policy": lambda run, device: Policy,
+        "load_reward": lambda run, device: SimpleNamespace(zero=zeros[run.name]),
+        "make": lambda *given, **named: None,
+        "rollout": lambda env, act: [episode],
+        "score_episode": lambda *given: SimpleNamespace(learned=torch.ones(3)),
+    }.items():
+        monkeypatch.setattr(hacking, name, value)
+    seen = hacking._watch_seed("reach", Path("a"), Path("b"), "cpu")
+    assert seen.strip.title.endswith("true r 3.0, prl 3.0, nn-purl 4.5")
+    (panel,) = seen.strip.panels
+    for name, (values, form) in list(panel.tracks.items())[1:]:
+        assert values.sum() == seen.returns[name]
+        assert form.startswith(method_colour(name))
 
 
 def test_claims_on_episodes_name_their_seeds(tmp_path, monkeypatch):

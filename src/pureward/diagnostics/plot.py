@@ -28,7 +28,6 @@ SUCCESS, PRIOR = "success", "prior"
 
 #: Source of frames → its colour.
 SOURCE_COLOURS = dict(zip(SOURCES, ("C0", "C9", "C3", "C1", "C2"), strict=True))
-_COLOURS = {method: f"C{n}" for n, method in enumerate(METHODS)}
 _ESTIMATE_COLOUR = "tab:orange"
 _ABSENT = {
     SUCCESS: "none of these runs has probed P(success); methods with a discriminator do",
@@ -78,13 +77,18 @@ def draw_lines(
         title: above the panel.
         by: what the horizontal axis counts.
     """
-    styles = {method: cycle(_STYLES) for method in _COLOURS}
+    styles = {run.method: cycle(_STYLES) for run in runs}
     for line in lines(runs):
         series, style = line.series(*metric, _COLUMNS[by]), next(styles[line.method])
-        _draw(axis, (series, line.label, _COLOURS[line.method], style))
+        _draw(axis, (series, line.label, method_colour(line.method), style))
     if metric[1] == "return":
         draw_expert(axis, runs)
     _finish(axis, title, by)
+
+
+def method_colour(method: str) -> str:
+    """Return a method's colour, the same in every figure."""
+    return f"C{list(METHODS).index(method)}"
 
 
 def draw_expert(axis: Axes, runs: Sequence[History]) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reward hacking made visible: episodes of prl's policy with the rewards of prl and nn-purl."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from pureward.diagnostics.evidence import ScoredEpisode, score_episode
+from pureward.data.episodes import Episode
+from pureward.diagnostics.evidence import score_episode
+from pureward.diagnostics.plot import method_colour
 from pureward.diagnostics.strip import Panel, Strip
 from pureward.envs import make
 from pureward.errors import InputError
@@ -60,28 +62,26 @@ def _watch_seed(task: str, prl: Path, purl: Path, place: str) -> Episodes:
     episodes = rollout(make(task, _EPISODES, place, seed=_SEED, cameras=True), policy.act)
     stack = policy.config.replay.frame_stack
     returns = {"true": np.array([float(episode.rewards.sum()) for episode in episodes])}
-    scored = []
+    paid: dict[str, list[np.ndarray]] = {}
     for name, run in (("prl", prl), ("nn-purl", purl)):
         reward = load_reward(run, device=place)
-        scored.append([score_episode(episode, reward, stack) for episode in episodes])
-        # Rewards may be shifted: `zero` per step brings the sum to the scale of the true return.
-        paid = [float(one.learned.sum()) + len(one.learned) * reward.zero for one in scored[-1]]
-        returns[name] = np.array(paid)
+        scored = [score_episode(episode, reward, stack) for episode in episodes]
+        # Rewards may be shifted: `zero` brings them to the scale of the true ones.
+        paid[name] = [one.learned.numpy() + reward.zero for one in scored]
+        returns[name] = np.array([float(values.sum()) for values in paid[name]])
     worst = int(np.argmax(returns["prl"] - returns["true"]))
-    strip = _strip(task, *(own[worst] for own in scored))
+    strip = _strip(task, episodes[worst], {name: own[worst] for name, own in paid.items()})
     return Episodes(strip=strip, returns=returns, seeds=[prl.name], planned=1)
 
 
-def _strip(task: str, prl: ScoredEpisode, purl: ScoredEpisode) -> Strip:
-    assert prl.episode.frames is not None
-    tracks = {
-        "true r": (prl.episode.rewards.numpy(), "k"),
-        "prl": (prl.learned.numpy(), "C0"),
-        "nn-purl": (purl.learned.numpy(), "C1--"),
-    }
+def _strip(task: str, episode: Episode, rewards: Mapping[str, np.ndarray]) -> Strip:
+    """An episode, with the rewards of each method, (steps,)."""
+    assert episode.frames is not None
+    tracks = {"true r": (episode.rewards.numpy(), "k")}
+    tracks |= {name: (values, method_colour(name) + "--") for name, values in rewards.items()}
     paid = ", ".join(f"{label} {values.sum():.1f}" for label, (values, _) in tracks.items())
     return Strip(
         title=f"{task}, an episode of prl's policy: {paid}",
-        frames=np.stack(cameras(prl.episode.frames[1:]), axis=1),
+        frames=np.stack(cameras(episode.frames[1:]), axis=1),
         panels=[Panel(title="reward", tracks=tracks)],
     )
