@@ -32,6 +32,13 @@ def test_show_writes_a_sheet_and_a_video_that_can_be_read(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reach.mp4", "reach.png"]
 
 
+def test_a_folder_of_a_tasks_name_hides_no_task(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reach").mkdir()
+    main(["show", "reach", "--out", "shown", "--worlds", "1", "--steps", "2"])
+    assert "mean return" in capsys.readouterr().out
+
+
 def test_a_function_of_the_user_as_policy(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine.py").write_text("def home(state):\n    return -4 * state[:, :2]\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -6,10 +6,11 @@ from itertools import count
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 from pureward.diagnostics.history import read_history
 from pureward.diagnostics.strip import Strip
-from pureward.interval import bootstrap, interquartile_mean
+from pureward.interval import bootstrap, difference, interquartile_mean
 from pureward.paper.draw import DRAW
 from pureward.paper.figures import FIGURES
 from pureward.paper.results import Episodes, Group, Results, UnmeasuredError
@@ -97,6 +98,17 @@ def test_table_of_two_seeds(lines, tmp_path):
         "| 48.0 ± 152.5 | – | 10 s |" in page
     )
     assert json.loads((tmp_path / "t.json").read_text())["lines"] == [row]
+
+
+def test_the_interval_of_a_difference_is_welchs():
+    one, two = np.array([1.0, 4.0, 2.0, 9.0]), np.array([3.0, 8.0, 5.0])
+    by_scipy = ttest_ind(one, two, equal_var=False).confidence_interval(0.95)
+    assert difference(one, two) == pytest.approx((by_scipy.low, by_scipy.high))
+    # One line always ends at the same return. (1, 3) has 1 degree of freedom: 2 ± 12.706.
+    assert difference(np.array([1.0, 3.0]), np.zeros(5)) == pytest.approx(
+        (-10.706, 14.706), abs=1e-3
+    )
+    assert difference(np.full(3, 0.1), np.full(2, 0.1)) == (0.0, 0.0)
 
 
 def test_interquartile_mean_leaves_out_a_quarter_at_each_end():

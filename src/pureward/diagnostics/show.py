@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from pureward.envs import BatchEnv, make
+from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
 from pureward.picture import cameras, contact_sheet, mosaic, save_image, video
 from pureward.progress import Progress
@@ -61,7 +62,7 @@ def show(
     options = {"seed": seed, "cameras": True, "shadows": shadows}
     if distractors is not None:
         options["distractors"] = distractors
-    if Path(task).is_dir():
+    if task not in TASKS and Path(task).is_dir():  # a folder may have a task's name
         config = read_config(RunDirectory(Path(task)))
         policy, task = (task if policy == "random" else policy), config.task
         env = config.make_env(worlds, device, **options)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import ttest_ind
 
 from pureward.diagnostics.verdict import FEW, GOOD, LARGE_GAP, MOST, OVERFIT
+from pureward.interval import difference
 from pureward.paper.results import Mean, Results, UnmeasuredError, mean_of
 
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.1  # of P(success), for the paper's 100% and 0%
@@ -193,7 +193,7 @@ def _best(label: str, values: Mapping[str, np.ndarray], sign: Literal[1, -1] = 1
     if min(map(len, values.values())) < 2:
         return "not measured", f"{numbers}; it takes two seeds of each"
     rivals = [one for one in values if one != label]
-    lead = {one: _difference(sign * values[label], sign * values[one]) for one in rivals}
+    lead = {one: difference(sign * values[label], sign * values[one]) for one in rivals}
     if better := [one for one, (_, high) in lead.items() if high < 0]:
         return False, f"{numbers}; better: {' / '.join(better)}"
     if close := [one for one, (low, high) in lead.items() if low <= 0 <= high]:
@@ -202,15 +202,6 @@ def _best(label: str, values: Mapping[str, np.ndarray], sign: Literal[1, -1] = 1
             near = "the difference lies between {:.1f} and {:.1f}".format(*lead[close[0]])
         return "too close to call", f"{numbers}; {near}"
     return True, numbers
-
-
-def _difference(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
-    """Welch's 95% interval of the difference of two means."""
-    if np.ptp(ours) == 0 and np.ptp(theirs) == 0:  # no variance to estimate an interval from
-        apart = float(ours.mean() - theirs.mean())
-        return apart, apart
-    interval = ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
-    return float(interval.low), float(interval.high)
 
 
 def _listed(values: Mapping[str, float | Mean], form: str = "") -> str:
