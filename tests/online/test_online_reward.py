@@ -116,6 +116,27 @@ def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
     assert torch.equal(second(images), first(images))
 
 
+def test_a_state_with_absorbing_steps_continues_in_another_reward_and_is_not_changed():
+    def made() -> OnlineReward:
+        return OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, horizon=50)
+
+    def observe(reward: OnlineReward, ended: bool) -> None:
+        reward.observe(np.concatenate([square(4, 1)] * 2), [ended] * 2, [ended] * 2)
+
+    first, second = made(), made()
+    observe(first, False)
+    state = {name: value.clone() for name, value in first.state_dict().items()}
+    second.load_state_dict(state)
+    kept = {name: value.clone() for name, value in state.items()}
+    for reward in (first, second):
+        observe(reward, False)
+        observe(reward, True)
+    ours, theirs = first.state_dict(), second.state_dict()
+    for name in ("learner/absorbing/age", "learner/absorbing/counts"):
+        assert torch.equal(ours[name], theirs[name])
+        assert torch.equal(state[name], kept[name])
+
+
 def test_eta_is_estimated_from_the_observed_frames(monkeypatch):
     monkeypatch.setattr("pureward.online.prior._FRAMES", 256)
     monkeypatch.setattr("pureward.online.online_reward._FIRST_ESTIMATE", 200)

@@ -170,9 +170,9 @@ class OnlineReward:
             )
         if moved is not None and not bool(moved.any()):
             return
-        steps = self.frames.add(seen, over, moved)
         if absorbing is not None:
             absorbing.arrive(self._flags(terminated, len(seen), "terminated"), over, moved)
+        steps = self.frames.add(seen, over, moved)
         if self.learner.adversary is not None:
             self.learner.adversary.remember(self.frames, steps, self._generator)
 
@@ -314,8 +314,8 @@ def batch_of(images: Any) -> "NDArray | Tensor":
 
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    """Shapes by name, except of what has one number a world."""
-    return {name: value.shape for name, value in state.items() if not name.endswith(".age")}
+    """Shapes by name, except of what has one number a world, and none before the first step."""
+    return {name: value.shape for name, value in state.items() if not name.endswith("/age")}
 
 
 def _episodes(
