@@ -23,6 +23,7 @@ from pureward.runs.config_file import from_json, to_json
 from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy, snapshots
 from pureward.training import loop
+from pureward.training.run import Run
 from tiny import tiny
 
 TESTS = str(Path(__file__).parents[1])
@@ -109,6 +110,37 @@ def test_a_resumed_run_is_the_same_bit_for_bit(whole, tmp_path):
     assert cut == metrics(whole)
     ours, theirs = weights(run), weights(whole)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_resumed_run_lets_go_of_the_checkpoint_that_it_read(tmp_path, monkeypatch):
+    """Otherwise a checkpoint that is pruned would still take its place on the disk."""
+    run, mapped = tmp_path / "run", []
+    pureward.train(tiny(run, env_steps=80))
+    write = Run.write_checkpoint
+
+    def look(self):
+        write(self)
+        mapped.append("state.safetensors" in Path("/proc/self/maps").read_text())
+
+    monkeypatch.setattr(Run, "write_checkpoint", look)
+    pureward.train(tiny(run, env_steps=160), resume=True)
+    assert mapped == [False] * len(mapped) != []
+
+
+def test_a_run_that_fails_before_it_learns_leaves_no_policies(tmp_path, monkeypatch):
+    """The corrected run would be evaluated by the policy of the failed one."""
+    run, step = tmp_path / "run", Run.step
+
+    def fail(self, *words):
+        if self.env_steps >= 24:
+            raise SimulationError("the environment failed")
+        return step(self, *words)
+
+    with monkeypatch.context() as patch, pytest.raises(SimulationError):
+        patch.setattr(Run, "step", fail)
+        pureward.train(tiny(run, warmup_steps=400, snapshot_every=8))
+    pureward.train(tiny(run, env_steps=8))
+    assert load_policy(run).env_steps == 8
 
 
 def test_resuming_a_finished_run_adds_nothing(tmp_path):

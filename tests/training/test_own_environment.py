@@ -86,6 +86,24 @@ def test_a_resumed_run_does_not_join_episodes(tmp_path):
         assert (after != before).all()
 
 
+def test_a_resumed_run_counts_the_absorbing_steps_of_new_episodes(demonstrations, tmp_path):
+    """Of an episode that was cut off nothing may be counted to the next one."""
+    config = tiny(
+        tmp_path / "run", task=NAME, method="gail", demonstrations=str(demonstrations),
+        env_steps=44, warmup_steps=20, evaluate_every=0, reward=SMALL_REWARD,
+    )  # fmt: skip
+    pureward.train(config)
+    directory = RunDirectory(tmp_path / "run")
+    saved = checkpoint.read_newest(directory.checkpoints)
+    assert saved.tensors["learner/reward/absorbing/age"].any()
+    with ExitStack() as stack:
+        run = Run(replace(config, env_steps=60), directory, saved, stack)
+        stack.enter_context(run.log)
+        assert not run.learner.reward.tensors()["absorbing/age"].any()
+        run.step()
+        assert run.learner.reward.tensors()["absorbing/age"].max() <= 1
+
+
 def vector_of_points(num_envs, render_mode=None):
     return SyncVectorEnv([lambda: PointEnv(render_mode)] * num_envs)  # resets in the next step
 

@@ -117,8 +117,9 @@ class RunDirectory:
                 )
 
     def clear(self) -> None:
-        """Delete the settings and checkpoints, so that another run can start here."""
-        for path in (self.config, self.references):
+        """Delete settings, policies and checkpoints, so that another run can start here."""
+        policies, videos = kept_steps(self.snapshots), kept_steps(self.videos)
+        for path in (self.config, self.references, *policies, *videos):
             path.unlink(missing_ok=True)
         for path in kept_steps(self.checkpoints):
             shutil.rmtree(path)

@@ -57,6 +57,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
         try:
             check_supervision(config)
             run = Run(config, directory, saved, opened)
+            del saved  # the disk would keep its file until the end, also when it is pruned
             write_json(directory.config, to_json(config))
             write_references(directory, config)
             with run.log:

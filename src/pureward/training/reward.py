@@ -89,6 +89,11 @@ class RunReward:
         if self.learner and self.learner.absorbing:
             self.learner.absorbing.arrive(step.terminated, step.terminated | step.truncated)
 
+    def end_episodes(self) -> None:
+        """Leave out the episodes that are under way: the next step begins new ones."""
+        if self.learner and self.learner.absorbing:
+            self.learner.absorbing.tensors()["age"].zero_()
+
     def trained(self) -> list[Tensor]:
         """Return the tensors that an update of the discriminator changes."""
         return self.learner.trained() if self.learner else []

@@ -252,6 +252,7 @@ class Run:
             self.truth.load_tensors(tensors)
             if not self.env.state_dict():  # it cannot continue its episodes
                 self.learner.replay.end_episodes()
+                self.learner.reward.end_episodes()
                 self.truth.end_episodes()
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
