@@ -508,6 +508,39 @@ def test_half_a_reply_counts_as_a_death():
     host.close()
 
 
+def test_an_actor_sees_new_weights_in_a_file_of_the_same_number(tmp_path, monkeypatch):
+    """A disk gives the inode of a deleted file to the next one."""
+    policy, used = tmp_path / "policy.safetensors", []
+
+    class Pipe:
+        asked = 0
+
+        def fileno(self):
+            return sink.fileno()
+
+        def recv_bytes(self):
+            self.asked += 1
+            if self.asked > 3:
+                raise EOFError
+            policy.write_bytes(b"%d" % self.asked)
+            os.utime(policy, ns=(0, self.asked * 10**9))
+            return b"\0"
+
+    class Recorder:
+        def __init__(self, spec):
+            pass
+
+        def advance(self, weights, at_random):
+            used.append(weights)
+            return b"reply"
+
+    monkeypatch.setattr(hosts, "Actor", Recorder)
+    monkeypatch.setattr(hosts.signal, "signal", lambda *_: None)
+    with (tmp_path / "replies").open("wb") as sink:
+        hosts._serve(None, Pipe(), str(tmp_path))
+    assert used == [b"1", b"2", b"3"]
+
+
 def test_folders_of_killed_learners_are_deleted_at_the_next_start(tmp_path, monkeypatch):
     monkeypatch.setattr(hosts, "_MEMORY", str(tmp_path))
     left, new = tmp_path / "pureward-actors-left", tmp_path / "pureward-actors-new"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pureward.distributed.processes import LocalProcesses
-from pureward.distributed.training import train_all
+from pureward.distributed.training import Training, train_all
 from pureward.errors import TrainingError
 from pureward.runs.directory import RunDirectory
 from tiny import tiny
@@ -30,6 +30,15 @@ def test_runs_train_in_parallel_and_only_once(tmp_path, capfd, monkeypatch):
     assert "replay" not in capfd.readouterr().out, "the output of runs goes to their logs"
     monkeypatch.setattr(LocalProcesses, "start", lambda *_: pytest.fail("all runs are finished"))
     train_all(configs, at_once=2)
+
+
+def test_a_run_that_reached_its_return_is_not_finished_for_a_higher_one(tmp_path):
+    config = tiny(tmp_path / "run", env_steps=480, stop_at_return=5.0)
+    with RunDirectory(tmp_path / "run") as directory:
+        directory.write_status("finished", env_steps=240, **{"return": 6.0})
+    assert Training(config=config).finished()
+    assert not Training(config=replace(config, stop_at_return=90.0)).finished()
+    assert Training(config=replace(config, stop_at_return=90.0, env_steps=240)).finished()
 
 
 @pytest.mark.slow

@@ -2,11 +2,12 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from pureward.agents import AGENTS, AgentConfig
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
 from pureward.runs.config import RunConfig
@@ -29,6 +30,18 @@ def test_a_run_on_the_task_s_reward_has_no_settings_of_a_learned_one():
     run = RunConfig()
     assert differences(run, replace(run, reward=RewardConfig(ceiling=0.5))) == []
     assert differences(run, replace(run, batch=7)) == [f"batch {run.batch} → 7"]
+
+
+def test_another_algorithm_is_a_difference(monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Other(AgentConfig):
+        rate: float = 0.1
+
+    monkeypatch.setitem(AGENTS, "other", replace(AGENTS["d4pg"], config=Other))
+    run = RunConfig()
+    other = replace(run, algorithm="other", agent=Other())
+    assert differences(run, other) == ["algorithm d4pg → other"]
+    assert differences(other, run) == ["algorithm other → d4pg"]
 
 
 def test_what_was_written_is_read_back():

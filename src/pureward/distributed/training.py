@@ -15,6 +15,7 @@ from pureward.runs.config import RunConfig
 from pureward.runs.config_file import differences, read_config
 from pureward.runs.directory import RunDirectory, steps_made
 from pureward.runs.log import read_metrics
+from pureward.runs.references import is_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +36,13 @@ class Training:
         return RunDirectory(self.out).log
 
     def finished(self) -> bool:
-        """Whether the run has finished, with at least the steps of its settings."""
-        status = RunDirectory(self.out).read_status()
+        """Whether the run has finished, with the steps or the return of its settings."""
+        status, goal = RunDirectory(self.out).read_status(), self.config.stop_at_return
         if status.get("state") != "finished":
             return False
-        return bool(self.config.stop_at_return) or steps_made(status) >= self.config.env_steps
+        found = status.get("return")
+        good_enough = bool(goal) and is_number(found) and found >= goal
+        return good_enough or steps_made(status) >= self.config.env_steps
 
     def busy(self) -> bool:
         """Whether another process uses the run directory."""

@@ -144,7 +144,8 @@ def differences(before: RunConfig, now: RunConfig) -> list[str]:
     names = [name for name in old if name.partition(".")[0] not in apart]
     # The worlds of actors are not saved, so a run has them from its start or never.
     names += ["actors"] * (bool(before.actors) != bool(now.actors))
-    return [f"{name} {old[name]} → {new[name]}" for name in names if old[name] != new[name]]
+    # Another algorithm may lack some settings.
+    return [f"{n} {old[n]} → {new[n]}" for n in names if n in new and old[n] != new[n]]
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

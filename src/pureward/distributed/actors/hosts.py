@@ -100,7 +100,8 @@ class Processes:
         self._kept.close()
 
     def _receive(self, key: int, pipe: Connection) -> None:
-        with pipe, suppress(OSError), open(pipe.fileno(), "rb", closefd=False) as replies:
+        # It is closed with its last reference: `ask` may be about to use it.
+        with suppress(OSError), open(pipe.fileno(), "rb", closefd=False) as replies:
             while size := int.from_bytes(replies.read(8)):
                 reply = replies.read(size)
                 if len(reply) < size:
@@ -135,8 +136,9 @@ def _serve(spec: Spec, pipe: Connection, folder: str) -> None:
     with suppress(OSError, EOFError), open(pipe.fileno(), "wb", closefd=False) as replies:
         while True:
             at_random = pipe.recv_bytes() == b"\1"
-            if (now := path.stat().st_ino) != seen:
-                seen, weights = now, path.read_bytes()
+            now = path.stat()
+            if (now.st_ino, now.st_mtime_ns) != seen:  # a disk uses the numbers of files again
+                seen, weights = (now.st_ino, now.st_mtime_ns), path.read_bytes()
             reply = actor.advance(weights, at_random)
             replies.write(len(reply).to_bytes(8))
             replies.write(reply)
