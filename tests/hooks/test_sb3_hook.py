@@ -6,6 +6,7 @@ import pytest
 import torch
 from hook_envs import CounterEnv, SlideEnv, counted, frozen, online, slide_reward
 from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
@@ -219,6 +220,22 @@ def test_models_and_buffers_are_saved_without_the_reward(tmp_path):
     np.testing.assert_array_equal(again.replay_buffer.frames, frames)
     again.learn(10, callback=RewardCallback(reward), reset_num_timesteps=False)
     assert again.num_timesteps == 60
+
+
+def test_an_evaluation_with_the_same_wrappers_is_not_observed():
+    reward = online()
+    venv = VecNormalize(RewardVecEnv(vec_env(3, observes="state"), reward))
+    second = make_vec_env(lambda: CounterEnv(3, observes="state"), 1, wrapper_class=RecordFrames)
+    second = RewardVecEnv(second, reward.learner.learned)
+    shown = VecNormalize(second, training=False, norm_reward=False)
+    evaluation = EvalCallback(shown, n_eval_episodes=2, eval_freq=20, verbose=0)
+    model = PPO("MlpPolicy", venv, n_steps=20, batch_size=20, n_epochs=1, device="cpu")
+    model.learn(40, callback=[RewardCallback(reward, every=20, updates=1), evaluation])
+    assert evaluation.last_mean_reward == 60.0
+    assert (reward.frames.observed, reward.updates) == (40, 2)
+    second.reset()
+    _, got, _, infos = step(second)
+    np.testing.assert_allclose(got, reward(infos[0]["frame"][None]).numpy(), rtol=1e-5)
 
 
 def test_the_callback_counts_steps_over_several_calls_of_learn():
