@@ -41,6 +41,14 @@ def test_the_same_process_cannot_take_it_twice(tmp_path):
         pass
 
 
+def test_a_process_that_asks_whether_it_is_in_use_keeps_no_run_from_starting(tmp_path, monkeypatch):
+    asking = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr("pureward.runs.directory.time.sleep", lambda _: os.close(asking))
+    with RunDirectory(tmp_path):
+        assert RunDirectory(tmp_path).in_use()
+
+
 def test_a_file_system_without_locks_is_not_taken_for_another_process(tmp_path, monkeypatch):
     """`InUseError` means that waiting helps; here it would not."""
 

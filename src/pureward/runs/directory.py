@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -76,14 +77,14 @@ class RunDirectory:
         only what is open for writing.
         """
         try:
-            free = take_lock(lock)
+            free = _take_soon(lock)
         except OSError as error:
             raise InputError(
                 f"one process at a time may use a run directory, and {self.path} cannot be locked "
                 f"({error}); choose one on a file system with locks"
             ) from error
         try:
-            free = locked = take_lock(folder) and free
+            free = locked = _take_soon(folder) and free
         except OSError:
             locked = False
         if not free:
@@ -132,6 +133,14 @@ class RunDirectory:
     def read_status(self) -> dict[str, Any]:
         """Return the last status; {} if the file is missing or damaged."""
         return read_object(self.status, absent=(FileNotFoundError, NotADirectoryError))
+
+
+def _take_soon(descriptor: int) -> bool:
+    """Take a lock, also if `in_use` of another process holds it for a moment."""
+    if take_lock(descriptor):
+        return True
+    time.sleep(0.05)
+    return take_lock(descriptor)
 
 
 def is_at(opened: os.stat_result, path: Path) -> bool:
