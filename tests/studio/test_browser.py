@@ -456,6 +456,20 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y, most = Infin
 """
 
 
+def test_a_search_that_fails_says_so_and_can_be_tried_again(context, data, tmp_path):
+    run = write_run(tmp_path / "run", "gail", course(10.0))
+    with serving(data, runs=[run]) as address:
+        page = opened(context, address)
+        page.locator("#view-evidence").click()
+        page.route("**/api/runs/*/episodes", lambda route: route.abort())
+        page.locator("#search").click()
+        page.locator("#searching", has_text="the server does not answer").wait_for()
+        assert page.locator("#search").is_enabled()
+        page.unroute("**/api/runs/*/episodes")
+        page.locator("#search").click()  # the run has no policy, which the server says
+        page.locator("#searching", has_text=str(run)).wait_for()
+
+
 def test_labels_of_an_axis_lie_on_their_chart(context, data, tmp_path):
     small = {"predicted/train": -0.000123, "predicted/as_trained": -0.00456}
     path = write_run(tmp_path / "run", "nn-purl", course(-12345.0, probe=small))

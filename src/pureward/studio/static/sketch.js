@@ -11,7 +11,7 @@ const KEYS = [
   ["← →", "one frame back or forward; with Shift, select a span"],
   ["PageUp, PageDown", "ten frames"],
   ["Home, End", "first or last frame"],
-  ["↑ ↓", "raise or lower the reward at this frame by 0.05"],
+  ["↑ ↓", "raise or lower the reward at this frame by 0.05; in the list, another episode"],
   ["space", "play or stop"],
   ["n, p", "next or previous episode"],
   ["d, e", "draw or erase by dragging; the right button erases too"],
