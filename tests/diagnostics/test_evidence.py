@@ -195,6 +195,17 @@ def test_a_strip_shows_eight_instants_of_every_camera():
     assert reds == [1, 3, 6, 8, 11, 13, 16, 18]
 
 
+def test_a_film_keeps_the_shape_of_frames(tmp_path):
+    square = strip(cameras=1)
+    wide = replace(square, frames=square.frames[:, :, :32])
+    heights = []
+    for number, each in enumerate((square, wide)):
+        film_strip(each, tmp_path / f"{number}.mp4", 25)
+        with av.open(str(tmp_path / f"{number}.mp4")) as film:
+            heights.append(film.streams.video[0].height)
+    assert heights[0] - heights[1] == 256 - 128  # both are 256 wide
+
+
 def test_the_cursor_of_a_film_moves_along_the_tracks(tmp_path):
     film_strip(strip(cameras=2), tmp_path / "film.mp4", 25)
     with av.open(str(tmp_path / "film.mp4")) as film:

@@ -121,9 +121,10 @@ def _draw_panels(axes: Sequence[Axes], strip: Strip) -> None:
 
 def _film_row(images: np.ndarray, width: int) -> np.ndarray:
     """A step's images (cameras, height, width, 3) side by side, centred on black."""
-    size = min(_FILM_FRAME, width // len(images) // 2 * 2)
+    sides = images.shape[2], images.shape[1]
+    scale = min(_FILM_FRAME / max(sides), width / len(images) / sides[0])
+    size = tuple(max(2, int(side * scale) // 2 * 2) for side in sides)  # H.264 needs even ones
     nearest = Image.Resampling.NEAREST
-    large = [np.asarray(Image.fromarray(i).resize((size, size), nearest)) for i in images]
-    spare = width - size * len(images)
-    sides = (spare // 2, spare - spare // 2)
-    return np.pad(np.concatenate(large, axis=1), ((0, 0), sides, (0, 0)))
+    large = [np.asarray(Image.fromarray(i).resize(size, nearest)) for i in images]
+    spare = width - size[0] * len(images)
+    return np.pad(np.concatenate(large, axis=1), ((0, 0), (spare // 2, spare - spare // 2), (0, 0)))
