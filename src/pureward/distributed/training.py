@@ -15,7 +15,6 @@ from pureward.runs.config import RunConfig
 from pureward.runs.config_file import differences, read_config
 from pureward.runs.directory import RunDirectory, steps_made
 from pureward.runs.log import read_metrics
-from pureward.runs.references import is_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class Training:
         if status.get("state") != "finished":
             return False
         found = status.get("return")
-        good_enough = bool(goal) and is_number(found) and found >= goal
+        good_enough = bool(goal) and isinstance(found, int | float) and found >= goal
         return good_enough or steps_made(status) >= self.config.env_steps
 
     def busy(self) -> bool:
