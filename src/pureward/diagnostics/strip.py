@@ -121,10 +121,10 @@ def _draw_panels(axes: Sequence[Axes], strip: Strip) -> None:
 
 def _film_row(images: np.ndarray, width: int) -> np.ndarray:
     """A step's images (cameras, height, width, 3) side by side, centred on black."""
-    sides = images.shape[2], images.shape[1]
-    scale = min(_FILM_FRAME / max(sides), width / len(images) / sides[0])
-    size = tuple(max(2, int(side * scale) // 2 * 2) for side in sides)  # H.264 needs even ones
+    count, high, wide = images.shape[:3]
+    scale = min(_FILM_FRAME / max(high, wide), width / count / wide)
+    size = int(wide * scale), max(2, int(high * scale) // 2 * 2)  # H.264 needs an even height
     nearest = Image.Resampling.NEAREST
     large = [np.asarray(Image.fromarray(i).resize(size, nearest)) for i in images]
-    spare = width - size[0] * len(images)
+    spare = width - size[0] * count
     return np.pad(np.concatenate(large, axis=1), ((0, 0), (spare // 2, spare - spare // 2), (0, 0)))

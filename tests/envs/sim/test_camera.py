@@ -73,6 +73,8 @@ def test_shadows_darken():
 
 
 def test_an_unknown_camera_is_named():
+    with pytest.raises(InputError, match="frames need a camera, and the task names none"):
+        Cameras(fallen(1), ())
     with pytest.raises(InputError, match=r"unknown camera 'top'; the model has \['side', 'back'\]"):
         Cameras(fallen(1), ("top",))
 

@@ -37,6 +37,10 @@ class Cameras:
         shadows: bool = False,
         reference: bool = False,
     ):
+        if not names:
+            raise InputError(
+                "frames need a camera, and the task names none; add some to its cameras"
+            )
         known = [engine.model.camera(i).name for i in range(engine.model.ncam)]
         for name in names:
             if name not in known:
