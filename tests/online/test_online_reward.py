@@ -237,6 +237,18 @@ def test_worlds_that_were_only_reset_are_left_out():
     assert float(absorbing.agent_share) == pytest.approx(8 / 13, rel=1e-3)
 
 
+def test_worlds_that_were_reset_before_an_end_begin_other_episodes():
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, horizon=9)
+    reward.restart([True, True])  # before anything was observed
+    frames, none = square(4, 2, seed=1), [False, False]
+    reward.observe(frames, none, none)
+    reward.restart([True, False])
+    reward.observe(frames, none, none)
+    first, second, third, fourth = reward.frames.episodes(torch.arange(4)).tolist()
+    assert second == fourth and len({first, second, third}) == 3
+    assert reward.learner.absorbing._age.tolist() == [1, 2]
+
+
 def test_a_state_with_a_negative_number_of_steps_is_refused():
     reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
     state = {name: value.clone() for name, value in reward.state_dict().items()}

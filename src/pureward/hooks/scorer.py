@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pureward.data.frames import black_frames
 from pureward.errors import InputError
 from pureward.online.online_reward import OnlineReward, batch_of
 from pureward.pixels import to_frames
@@ -101,13 +100,7 @@ class Scorer:
         if worlds is not None:
             cut &= torch.as_tensor(worlds, device=self.device).bool().reshape(-1)
         if bool(cut.any()):
-            none, frames = (
-                torch.zeros_like(cut),
-                black_frames(len(cut), self.frame_shape, self.device),
-            )
-            self.online.frames.add(frames, cut, none)  # adds no frame, ends episodes
-            if self.online.learner.absorbing is not None:
-                self.online.learner.absorbing.arrive(none, cut, none)
+            self.online.restart(cut)
             self._open &= ~cut
 
     def __call__(self, frames: Tensor, terminated: Any | None = None) -> Tensor:

@@ -57,9 +57,15 @@ class ObservedFrames:
         steps = (self.observed + torch.arange(len(frames), device=self.device)) % capacity
         self._frames[steps] = frames
         self._episode[steps] = episodes
-        self._current = torch.where(ended, self._new_episodes(worlds), self._current)
+        self.restart(ended)
         self.observed += len(frames)
         return steps
+
+    def restart(self, worlds: Tensor) -> None:
+        """Begin new episodes in worlds, bool (worlds,)."""
+        begun = self._new_episodes(len(worlds))
+        same = len(self._current) == len(worlds)
+        self._current = torch.where(worlds, begun, self._current) if same else begun
 
     def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
         """Sample indices of stored frames, int64 (batch,), each with the same probability."""

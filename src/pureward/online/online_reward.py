@@ -176,6 +176,18 @@ class OnlineReward:
         if self.learner.adversary is not None:
             self.learner.adversary.remember(self.frames, steps, self._generator)
 
+    def restart(self, worlds: "NDArray | Tensor | Sequence[bool]") -> None:
+        """Begin new episodes in worlds that were reset before an end was observed.
+
+        Args:
+            worlds: those worlds, bool (worlds,).
+        """
+        cut = torch.as_tensor(worlds, device=self.device).bool().reshape(-1)
+        self.frames.restart(cut)
+        if self.learner.absorbing is not None:
+            none = torch.zeros_like(cut)
+            self.learner.absorbing.arrive(none, cut, none)
+
     @torch.inference_mode(False)  # RL libraries call this without gradients
     def learn(self, updates: int = 20) -> dict[str, float]:
         """Update D and η; the first call fits the reward model, if the method has one.

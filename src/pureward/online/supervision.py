@@ -76,7 +76,8 @@ class Supervision:
                 f"warning: {share:.1%} of D's positives are the absorbing state after the end of "
                 f"an episode, because the time limit is {horizon:,} steps and demonstrations end "
                 f"after {sum(self.ends) / len(self.ends):.0f}; give the environment a shorter time "
-                "limit, or turn the absorbing state off (--reward.no-absorbing)"
+                "limit, or turn the absorbing state off (--reward.no-absorbing; leave out the "
+                "horizon of an OnlineReward)"
             )
         return Absorbing(
             horizon=horizon,
