@@ -245,7 +245,8 @@ def test_worlds_that_were_reset_before_an_end_begin_other_episodes():
     reward.restart([True, False])
     reward.observe(frames, none, none)
     first, second, third, fourth = reward.frames.episodes(torch.arange(4)).tolist()
-    assert second == fourth and len({first, second, third}) == 3
+    assert second == fourth
+    assert len({first, second, third}) == 3
     assert reward.learner.absorbing._age.tolist() == [1, 2]
 
 
