@@ -69,13 +69,17 @@ class Absorbing:
         """Replace agent frames by absorbing frames, each with the probability of their share."""
         return self._mixed(frames, self.agent_share, generator)
 
+    def end_episodes(self) -> None:
+        """Leave out the episodes that are under way: the next step begins new ones."""
+        self._age.zero_()
+
     def tensors(self) -> Mapping[str, Tensor]:
         """Return the state to save, by name."""
         return {"age": self._age, "counts": self._counts}
 
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned."""
-        self._age = saved["age"].to(self._age)
+        self._age = saved["age"].to(self._age, copy=True)  # `arrive` counts in place
         self._counts.copy_(saved["counts"])
 
     def _mixed(self, frames: Tensor, share: Tensor, generator: torch.Generator) -> Tensor:

@@ -177,8 +177,7 @@ class RewardLearner:
         for name, tensor in self._member_tensors().items():
             tensor.copy_(saved[name])
         if self.absorbing is not None:
-            own = under("absorbing", saved)  # copies: it would count in the saved tensors
-            self.absorbing.load_tensors({name: value.clone() for name, value in own.items()})
+            self.absorbing.load_tensors(under("absorbing", saved))
         if self._prior is not None:
             self._prior.load_state(under("prior", saved))
 

@@ -92,7 +92,7 @@ class RunReward:
     def end_episodes(self) -> None:
         """Leave out the episodes that are under way: the next step begins new ones."""
         if self.learner and self.learner.absorbing:
-            self.learner.absorbing.tensors()["age"].zero_()
+            self.learner.absorbing.end_episodes()
 
     def trained(self) -> list[Tensor]:
         """Return the tensors that an update of the discriminator changes."""
