@@ -94,6 +94,7 @@ def convolve(
     ADD: tl.constexpr,
     RELU_OUT: tl.constexpr,
     POOL: tl.constexpr,
+    PLACE: tl.constexpr,
     BLOCK: tl.constexpr,
     TAPS: tl.constexpr,
     STAGES: tl.constexpr,
@@ -101,8 +102,8 @@ def convolve(
     """One tile of a 3×3 convolution, or of its gradient by the input.
 
     target = [gate > 0] · (source ⊛ weight + bias) + added, each part if its flag is set. POOL
-    stores the largest pixel of each cell and, in `won`, its place, but not the full-size map.
-    HEIGHT and WIDTH are those of the map before pooling.
+    stores the largest pixel of each cell instead of the full-size map, and PLACE its place in
+    `won`. HEIGHT and WIDTH are those of the map before pooling.
     """
     cell = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = cell < cells
@@ -118,11 +119,14 @@ def convolve(
     if BIAS:
         total += tl.load(bias + n % TARGET)[None, :]
     if POOL:
-        largest, place = tl.max(tl.reshape(total, (BLOCK, 4, TARGET)), 1, return_indices=True)
-        channel = tl.arange(0, TARGET)
-        at = cell[:, None] * TARGET + channel[None, :]
+        four = tl.reshape(total, (BLOCK, 4, TARGET))
+        at = cell[:, None] * TARGET + tl.arange(0, TARGET)[None, :]
+        if PLACE:
+            largest, place = tl.max(four, 1, return_indices=True)
+            tl.store(won + at, place.to(tl.uint8), mask=here[:, None])
+        else:
+            largest = tl.max(four, 1)
         tl.store(target + at, largest.to(target.dtype.element_ty), mask=here[:, None])
-        tl.store(won + at, place.to(tl.uint8), mask=here[:, None])
     else:
         at = _own_pixels(cell, n, HEIGHT, WIDTH, TARGET)
         if GATE:

@@ -49,8 +49,8 @@ def run_stages(
     for at in range(0, len(layers), per_stage):
         entry, *inner = layers[at : at + per_stage]
         before = x
-        x, winner = pooled(x, entry)
-        if keep:
+        x, winner = pooled(x, entry, keep)
+        if winner is not None:
             saved.append(Saved(before, winner))
         for first, second in zip(inner[::2], inner[1::2], strict=True):
             hidden = convolved(x, first, relu_in=True, relu_out=True)
@@ -101,11 +101,11 @@ def convolved(
     return target
 
 
-def pooled(source: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
-    """Return the max-pooled convolution of a map and the place of each maximum in its cell."""
+def pooled(source: Tensor, layer: Layer, keep: bool) -> tuple[Tensor, Tensor | None]:
+    """Return the max-pooled convolution of a map and, to keep, the place of each maximum."""
     batch, height, width, _ = source.shape
     target = source.new_empty(batch, height // 2, width // 2, layer.target)
-    won = torch.empty_like(target, dtype=torch.uint8)
+    won = torch.empty_like(target, dtype=torch.uint8) if keep else None
     _launch("pool", source, layer.forward, target, (height, width), bias=layer.bias, won=won)
     return target, won
 
@@ -152,7 +152,8 @@ def _launch(
         source, winner, weight, bias, added, gate, target, won, cells,
         HEIGHT=sides[0], WIDTH=sides[1], SOURCE=depth, TARGET=outward,
         UNPOOL=winner is not None, RELU_IN=relu_in, BIAS=bias is not None,
-        GATE=gate is not None, ADD=added is not None, RELU_OUT=relu_out, POOL=won is not None,
+        GATE=gate is not None, ADD=added is not None, RELU_OUT=relu_out,
+        POOL=kernel == "pool", PLACE=won is not None,
         BLOCK=tile.block, TAPS=tile.taps, STAGES=tile.stages, num_warps=tile.warps,
     )  # fmt: skip
 
