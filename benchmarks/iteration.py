@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from queue import Empty
 from typing import Annotated
 
 import torch
@@ -113,7 +114,13 @@ def _measure_together(settings: Settings) -> None:
     ]
     for each in runs:
         each.start()
-    found = [speeds.get(timeout=600) for _ in runs]
+    found = []
+    while len(found) < len(runs):
+        try:
+            found.append(speeds.get(timeout=1))
+        except Empty:
+            if any(each.exitcode for each in runs):
+                raise SystemExit("a run failed; its message is above") from None
     for each in runs:
         each.join()
     print(f"{settings.at_once} at once: {sum(found):,.0f} env steps/s")

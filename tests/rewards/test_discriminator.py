@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from pureward.errors import InputError
-from pureward.rewards.arithmetic import logits, resolved
+from pureward.rewards.arithmetic import in_batches, logits, resolved
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.discriminator import METRICS, Discriminator
 from pureward.rewards.network import NetworkConfig
@@ -176,6 +176,21 @@ def test_a_prior_is_one_number(small_network):
         with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), got"):
             Discriminator(config_of(small_network), prior=wrong)
     assert made.prior == 0.25
+
+
+def test_a_default_batch_has_fewer_large_frames():
+    frames = torch.zeros(9, 3, 1024, 1024, dtype=torch.uint8)
+    sizes = []
+
+    def score(part):
+        sizes.append(len(part))
+        return torch.zeros(len(part))
+
+    assert in_batches(score, frames, None, torch.device("cpu")).shape == (9,)
+    assert sizes == [4, 4, 1]  # 4 · 1024² = 1024 · 64²
+    sizes.clear()
+    in_batches(score, torch.zeros(1025, 1, 64, 64, dtype=torch.uint8), None, torch.device("cpu"))
+    assert sizes == [1024, 1]
 
 
 def test_scoring_in_batches_equals_scoring_at_once(small_network, scenes):

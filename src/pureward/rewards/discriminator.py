@@ -110,7 +110,7 @@ class Discriminator:
         self.prior.fill_(checked_prior(prior))
 
     @torch.no_grad()
-    def logits(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
+    def logits(self, frames: Tensor, batch_size: int | None = None) -> Tensor:
         """Return success logits (batch,) of uint8 frames, without random views or dropout."""
         score = partial(logits, self.network.eval(), arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)

@@ -106,7 +106,7 @@ class LearnedReward:
         *,
         discriminator: FrameNetwork | None,
         members: Sequence[FrameNetwork] = (),
-        batch_size: int = 1024,
+        batch_size: int | None = None,
         arithmetic: Arithmetic = "auto",
     ) -> None:
         """Check the networks against the specification.
@@ -115,7 +115,7 @@ class LearnedReward:
             spec: kind of the reward and its settings.
             discriminator: `Discriminator.network`; None for a regression reward.
             members: `RewardModel.networks`, `spec.members` of them.
-            batch_size: frames per forward pass.
+            batch_size: frames per forward pass; None for one that suits the device.
             arithmetic: "auto" for the fastest that the device supports.
         """
         if not isinstance(members, Iterable):

@@ -142,11 +142,11 @@ class RewardModel:
         errors = [self._step(member, frames, rewards) for member in range(len(self.networks))]
         return {"reward/error": torch.stack(errors).mean()}
 
-    def member_predictions(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
+    def member_predictions(self, frames: Tensor, batch_size: int | None = None) -> Tensor:
         """Return every member's prediction, (members, batch)."""
         return torch.stack([self._predict(each, frames, batch_size) for each in self.networks])
 
-    def predict(self, frames: Tensor, batch_size: int = 1024) -> Tensor:
+    def predict(self, frames: Tensor, batch_size: int | None = None) -> Tensor:
         """Return the predicted reward (batch,), the minimum over the members."""
         return ensemble_minimum(self.member_predictions(frames, batch_size))
 
@@ -155,7 +155,9 @@ class RewardModel:
         return _squared_error(self.predict, frames, rewards, rows)
 
     @torch.no_grad()
-    def _predict(self, network: FrameNetwork, frames: Tensor, batch_size: int) -> Tensor:
+    def _predict(
+        self, network: FrameNetwork, frames: Tensor, batch_size: int | None = None
+    ) -> Tensor:
         score = partial(logits, network.eval(), arithmetic=self.arithmetic)
         return in_batches(score, frames, batch_size, self.device)
 
@@ -181,7 +183,7 @@ class RewardModel:
         """Train one member; return the epoch of its final weights."""
         network, generator = self.networks[member], self.generators[member]
         step = self._stepper(member)
-        predict = partial(self._predict, network, batch_size=1024)
+        predict = partial(self._predict, network)
         best_error, best_epoch, best_weights = float("inf"), self.config.epochs, None
         for epoch in range(1, self.config.epochs + 1):
             errors = []

@@ -64,7 +64,7 @@ def load_reward(
     directory: str | os.PathLike[str],
     *,
     device: torch.device | str = "cpu",
-    batch_size: int = 1024,
+    batch_size: int | None = None,
     arithmetic: Arithmetic = "auto",
 ) -> LearnedReward:
     """Return a saved reward as a function of uint8 frames.
@@ -72,7 +72,7 @@ def load_reward(
     Args:
         directory: the folder `save_reward` wrote, or a run directory that holds it.
         device: where to compute; frames are moved there batch by batch.
-        batch_size: frames per forward pass.
+        batch_size: frames per forward pass; None for one that suits the device.
         arithmetic: "auto" for the fastest that the device supports.
 
     Returns:

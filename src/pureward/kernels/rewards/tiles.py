@@ -45,6 +45,8 @@ TILES: dict[tuple[str, int, int], Tile] = {
 # Programs of a layer's weight gradient, two per multiprocessor; 16 / `taps` of them work on the
 # same share of the pixels.
 PROGRAMS = 264
+# A program writes its sum to memory, so it first adds this many tiles, if the map has them.
+FEWEST_STEPS = 4
 # Fewer tiles leave multiprocessors idle, so a small map has smaller tiles.
 ENOUGH_TILES = 128
 SMALLEST_BLOCK = 32

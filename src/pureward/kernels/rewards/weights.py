@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pureward.kernels.rewards.convolution import weight_gradient
 from pureward.kernels.rewards.spread import Layer
-from pureward.kernels.rewards.tiles import PROGRAMS, Tile, tile_of
+from pureward.kernels.rewards.tiles import FEWEST_STEPS, PROGRAMS, Tile, tile_of
 
 
 class _Slot(NamedTuple):
@@ -28,25 +28,27 @@ class _Slot(NamedTuple):
 class WeightSums:
     """Sums over shares for all layers; layers with equally many shares use one buffer."""
 
-    def __init__(self, layers: Sequence[Layer], pooled: Sequence[bool], like: Tensor) -> None:
+    def __init__(self, layers: Sequence[Layer], pooled: Sequence[bool], last: Tensor) -> None:
         """Allocate the buffers.
 
         Args:
             layers: of the network, in order.
             pooled: whether a max-pool follows each of them.
-            like: any tensor on the device.
+            last: gradient by the last map.
         """
         self.layers = layers
         self.slots: list[_Slot] = []
         widths: dict[int, int] = {}
+        cells = last.shape[:3].numel() // 4 * 4 ** sum(pooled)
         for layer, is_pooled in zip(layers, pooled, strict=True):
             kernel = "pooled-weight" if is_pooled else "weight"
             tile = tile_of(kernel, layer.source, layer.target)
-            shares = PROGRAMS * tile.taps // 16
+            shares = min(PROGRAMS * tile.taps // 16, -(-cells // (FEWEST_STEPS * tile.block)))
+            cells //= 4 if is_pooled else 1  # the layers after a pool have a smaller map
             self.slots.append(_Slot(tile, shares, widths.get(shares, 0)))
             widths[shares] = self.slots[-1].start + layer.size
         self.partial = {
-            shares: like.new_empty(4 * shares, width, dtype=torch.float32)
+            shares: last.new_empty(4 * shares, width, dtype=torch.float32)
             for shares, width in widths.items()
         }
 
