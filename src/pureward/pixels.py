@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images of any usual layout as the frames that rewards see."""
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,6 +80,26 @@ def to_frames(
         # Three times as fast as torch's own copy.
         return torch.from_numpy(np.ascontiguousarray(pixels.numpy()))
     return pixels.contiguous()
+
+
+def batch_of(images: Any) -> np.ndarray | Tensor:
+    """Return a batch of images, or a sequence of images, as one array."""
+    if images is None or (isinstance(images, Sequence) and any(i is None for i in images)):
+        raise InputError(
+            "frames must be images, got None; make the environment with render_mode='rgb_array'"
+        )
+    if not isinstance(images, np.ndarray | Tensor):
+        arrays = [np.asarray(image) for image in images]
+        sizes = sorted({array.shape for array in arrays})
+        if len(sizes) != 1:
+            raise InputError(f"frames must have one size, got {sizes}; resize them")
+        images = np.stack(arrays)
+    if images.ndim == 3 and images.shape[-1] in (1, 3, 4):
+        raise InputError(
+            f"frames must be a batch of images, got one of shape {tuple(images.shape)}; pass "
+            "image[None]"
+        )
+    return images
 
 
 def _are_channels(count: int) -> bool:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.online.online_reward import OnlineReward, batch_of
-from pureward.pixels import to_frames
+from pureward.online.online_reward import OnlineReward
+from pureward.pixels import batch_of, to_frames
 from pureward.rewards.learned import LearnedReward
 
 #: "render", a key of a dict observation, "observation" if that is the image itself, or a function

@@ -19,7 +19,7 @@ from pureward.errors import InputError, TrainingError, check_seed
 from pureward.online.learner import RewardLearner
 from pureward.online.observed import ObservedFrames
 from pureward.online.supervision import Supervision
-from pureward.pixels import SIDE, to_frames
+from pureward.pixels import SIDE, batch_of, to_frames
 from pureward.rewards.config import RewardConfig, RewardModelConfig
 from pureward.rewards.methods import METHODS, default_method
 from pureward.rewards.network import NetworkConfig
@@ -303,26 +303,6 @@ class OnlineReward:
                 "all worlds"
             )
         return flags
-
-
-def batch_of(images: Any) -> "NDArray | Tensor":
-    """Return a batch of images, or a sequence of images, as one array."""
-    if images is None or (isinstance(images, Sequence) and any(i is None for i in images)):
-        raise InputError(
-            "frames must be images, got None; make the environment with render_mode='rgb_array'"
-        )
-    if not isinstance(images, np.ndarray | Tensor):
-        arrays = [np.asarray(image) for image in images]
-        sizes = sorted({array.shape for array in arrays})
-        if len(sizes) != 1:
-            raise InputError(f"frames must have one size, got {sizes}; resize them")
-        images = np.stack(arrays)
-    if images.ndim == 3 and images.shape[-1] in (1, 3, 4):
-        raise InputError(
-            f"frames must be a batch of images, got one of shape {tuple(images.shape)}; pass "
-            "image[None]"
-        )
-    return images
 
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
