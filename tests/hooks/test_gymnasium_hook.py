@@ -10,6 +10,7 @@ from hook_envs import SIDE, CounterEnv, SlideEnv, counted, frozen, online, slide
 
 from pureward import InputError, OnlineReward, load_reward
 from pureward.hooks.gymnasium import RewardWrapper, VectorRewardWrapper
+from pureward.online.online_reward import frames_of
 from pureward.pixels import to_frames
 
 ACTION = np.zeros(1, np.float32)
@@ -62,7 +63,7 @@ def test_a_reward_that_learns_observes_arrival_frames_and_learns_in_time():
     assert reward.updates == 9
     shown = reward.frames.arrival_frames(torch.arange(4))
     expected = np.stack([counted(t, e) for t, e in ((1, 0), (2, 0), (3, 0), (1, 1))])
-    assert torch.equal(shown, reward._seen(expected))
+    assert torch.equal(shown, frames_of(expected, reward.learner.learned))
     assert reward.frames.episodes(torch.arange(6)).diff().ne(0).tolist() == [0, 0, 1, 0, 0]
 
 
@@ -187,7 +188,7 @@ def test_every_autoreset_mode_scores_arrival_frames(mode, expected, frames, obse
     if learns:
         assert reward.frames.observed == len(shown)
         frames = reward.frames.arrival_frames(torch.arange(len(shown)))
-        assert torch.equal(frames, reward._seen(np.stack(shown)))
+        assert torch.equal(frames, frames_of(np.stack(shown), reward.learner.learned))
         assert reward.frames.episodes_begun() == (5 if mode != AutoresetMode.NEXT_STEP else 4)
 
 
@@ -235,7 +236,7 @@ def test_a_reset_between_two_steps_is_no_reset_step():
         (lambda: RewardWrapper(CounterEnv(), frozen(), learn_every=-1), "learn_every"),
         (
             lambda: stepped(RewardWrapper(CounterEnv(), online(stack=2))),
-            r"6 channels .* 2 stacked images, got 3; .* \(--replay.frame-stack 1\)",
+            r"6 channels .* 2 consecutive RGB images, .*, got 3; .* \(--replay.frame-stack 1\)",
         ),
     ],
 )

@@ -21,6 +21,7 @@ from pureward.hooks.stable_baselines3 import (
     RewardReplayBuffer,
     RewardVecEnv,
 )
+from pureward.online.online_reward import frames_of
 
 SMALL_SAC = {"learning_starts": 4, "batch_size": 8, "device": "cpu", "seed": 0}
 
@@ -68,7 +69,8 @@ def test_the_frame_of_an_ended_episode_is_that_of_its_last_state(frames, observe
             assert info.get("env_return") == (total if done else None)
     if learns:
         shown = np.stack([counted(*state) for row in states for state in row])
-        assert torch.equal(reward.frames.arrival_frames(torch.arange(8)), reward._seen(shown))
+        seen = frames_of(shown, reward.learner.learned)
+        assert torch.equal(reward.frames.arrival_frames(torch.arange(8)), seen)
         assert reward.frames.episodes_begun() == 4
 
 

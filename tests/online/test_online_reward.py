@@ -10,6 +10,7 @@ import torch
 from pureward import OnlineReward, load_reward
 from pureward.data.episodes import Episode, split_by_share
 from pureward.errors import InputError
+from pureward.online.online_reward import frames_of
 from pureward.pixels import to_frames
 from tiny import ONLINE_REWARD
 
@@ -84,8 +85,9 @@ def test_a_gated_reward_is_fitted_once_and_pays_annotated_rewards():
     assert reward.method == "nn-purl"
     observed(reward, 20, 20)
     reward.learn(4)
-    assert float(reward.learner.learned.predicted(reward._seen(square(40, 4))).mean()) > 0.6
-    assert float(reward.learner.learned.predicted(reward._seen(square(0, 4))).mean()) < 0.4
+    learned = reward.learner.learned
+    assert float(learned.predicted(frames_of(square(40, 4), learned)).mean()) > 0.6
+    assert float(learned.predicted(frames_of(square(0, 4), learned)).mean()) < 0.4
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -105,7 +107,7 @@ def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
     images = square(25, 3)
     first.save(tmp_path / "reward")
     loaded = load_reward(tmp_path / "reward", device="cpu")
-    assert torch.equal(loaded(first._seen(images)), first(images))
+    assert torch.equal(loaded(frames_of(images, loaded)), first(images))
     second = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, seed=9)
     second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
     assert torch.equal(second(images), first(images))
@@ -163,7 +165,7 @@ def test_a_terminal_step_is_paid_for_the_absorbing_state(tmp_path):
     reward.save(tmp_path)
     frozen = load_reward(tmp_path)
     assert frozen.terminal_reward(0.9) == pytest.approx(9 * absorbed, rel=1e-5)
-    lived = float(frozen(reward._seen(square(40, 16, seed=3))).mean())
+    lived = float(frozen(frames_of(square(40, 16, seed=3), frozen)).mean())
     assert lived + frozen.terminal_reward(0.9) > lived / (1 - 0.9) > lived  # else it would live on
     plain = OnlineReward(demonstrations(), config=CONFIG, device="cpu", method="gail")
     assert plain.terminal_reward(0.9) == 0.0
@@ -203,8 +205,10 @@ def test_bad_input_is_one_sentence(changes, words):
 
 def test_frames_and_flags_must_fit():
     reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, horizon=9)
-    with pytest.raises(InputError, match="6"):
-        reward(np.zeros((2, 64, 64, 6), np.uint8))
+    rule = "frames must have 3 channels like those of the reward, one RGB image, got 6; stack"
+    for show in (reward, lambda images: reward.observe(images, [True] * 2)):
+        with pytest.raises(InputError, match=f"^{rule}"):
+            show(np.zeros((2, 64, 64, 6), np.uint8))
     with pytest.raises(InputError, match="one flag per frame"):
         reward.observe(square(4, 3), [True] * 2)
     with pytest.raises(InputError, match="terminated"):
@@ -227,7 +231,7 @@ def test_worlds_that_were_only_reset_are_left_out():
     reward.observe(second, [False, False], [False, False], stepped=[False, False])
     reward.observe(second, [False, False], [False, False])
     assert reward.frames.observed == len(reward.frames) == 5
-    assert torch.equal(reward.frames._frames[2], reward._seen(second)[1])
+    assert torch.equal(reward.frames._frames[2], frames_of(second, reward.learner.learned)[1])
     episodes = reward.frames.episodes(torch.arange(5)).tolist()
     assert episodes[1] == episodes[2] == episodes[4]
     assert len(set(episodes)) == reward.frames.episodes_begun() == 3

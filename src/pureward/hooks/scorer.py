@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.online.online_reward import OnlineReward
-from pureward.pixels import batch_of, to_frames
+from pureward.online.online_reward import OnlineReward, frames_of
 from pureward.rewards.learned import LearnedReward
 
 #: "render", a key of a dict observation, "observation" if that is the image itself, or a function
@@ -44,10 +43,7 @@ class Scorer:
         self.reward = reward
         self.online = reward if isinstance(reward, OnlineReward) else None
         learned = reward.learner.learned if isinstance(reward, OnlineReward) else reward
-        network = learned.spec.network
         self.device = learned.device
-        self.frame_shape = (network.frame_channels, network.height, network.width)
-        """Channels, height and width of frames."""
         for name, count in {"learn_every": learn_every, "updates": updates}.items():
             if count < 0:
                 raise InputError(f"{name} must be at least 0, got {count}; 0 is never")
@@ -71,14 +67,7 @@ class Scorer:
         Returns:
             uint8 (batch, channels, height, width), on the reward's device.
         """
-        frames = to_frames(batch_of(images), self.device, self.frame_shape[1:])
-        if frames.shape[1] != self.frame_shape[0]:
-            raise InputError(
-                f"frames must have {self.frame_shape[0]} channels like those of the reward, "
-                f"{self._learned.spec.stack} stacked images, got {frames.shape[1]}; stack images "
-                "alike, or train the reward on single ones (--replay.frame-stack 1)"
-            )
-        return frames
+        return frames_of(images, self._learned)
 
     def observe(
         self, frames: Tensor, ended: Any, terminated: Any, stepped: Any | None = None

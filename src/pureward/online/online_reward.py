@@ -21,6 +21,7 @@ from pureward.online.observed import ObservedFrames
 from pureward.online.supervision import Supervision
 from pureward.pixels import SIDE, batch_of, to_frames
 from pureward.rewards.config import RewardConfig, RewardModelConfig
+from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS, default_method
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.view import View
@@ -107,20 +108,19 @@ class OnlineReward:
             if count is not None and (not isinstance(count, Integral) or count < 1):
                 raise InputError(f"{name} must be a whole number above 0, got {count!r}; try 1000")
         check_seed(seed)
-        self.method, self.device, self._stack = method, find_device(device), stack
+        self.method, self.device = method, find_device(device)
         positives = demonstrations if annotations is None else annotations
         episodes = _episodes(positives, held_out, horizon=horizon)
         if annotations is not None:
             check_rated(episodes, "annotations")
         data = Supervision.of(episodes, stack=stack, device=self.device, images=episodes.images)
-        self._shape = data.train.shape
-        self.frames = ObservedFrames(capacity, self._shape, self.device)
+        self.frames = ObservedFrames(capacity, data.train.shape, self.device)
         absorbing = None
         if horizon is not None and config.absorbing:
             absorbing = data.absorbing(horizon, recent=capacity)
         known = None
         if failures is not None:
-            found = _episodes(failures, 0.0, size=self._shape[1:])
+            found = _episodes(failures, 0.0, size=data.train.shape[1:])
             known = FrameBank(known_failures(found, failures), stack=stack, device=self.device)
         if prior is None and row.has_discriminator and row.prior is None:
             prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
@@ -159,7 +159,7 @@ class OnlineReward:
             stepped: which worlds took a step, (worlds,); the others were only reset, and their
                 frames are left out. None if all did.
         """
-        seen = self._seen(frames)
+        seen = frames_of(frames, self.learner.learned)
         over = self._flags(ended, len(seen), "ended")
         moved = None if stepped is None else self._flags(stepped, len(seen), "stepped")
         absorbing = self.learner.absorbing
@@ -224,7 +224,7 @@ class OnlineReward:
                 images.
         """
         self._fit()
-        rewards = self.learner.learned(self._seen(frames))
+        rewards = self.learner.learned(frames_of(frames, self.learner.learned))
         self._paid += torch.stack([rewards.double().sum(), rewards.new_tensor(len(rewards))])
         return rewards
 
@@ -286,15 +286,6 @@ class OnlineReward:
     def _write(self, kind: str, values: dict[str, float]) -> None:
         self._rows.append({"kind": kind, "step": self.frames.observed, **values})
 
-    def _seen(self, frames: "NDArray | Tensor") -> Tensor:
-        seen = to_frames(batch_of(frames), self.device, self._shape[1:])
-        if seen.shape[1] != self._shape[0]:
-            raise InputError(
-                f"frames must have {self._shape[0]} channels like the data, {self._stack} stacked "
-                f"images, got {seen.shape[1]}; stack them alike"
-            )
-        return seen
-
     def _flags(self, values: Any, worlds: int, name: str) -> Tensor:
         flags = torch.as_tensor(values, device=self.device).bool().reshape(-1)
         if len(flags) != worlds:
@@ -303,6 +294,25 @@ class OnlineReward:
                 "all worlds"
             )
         return flags
+
+
+def frames_of(images: Any, reward: LearnedReward) -> Tensor:
+    """Return images as the frames of a reward, uint8 (batch, channels, height, width).
+
+    Args:
+        images: a batch of images as arrays or tensors of any layout and size that `to_frames`
+            takes, or a sequence of images.
+        reward: whose frames they are to be; refuses images that are stacked otherwise.
+    """
+    spec = reward.spec
+    frames = to_frames(batch_of(images), reward.device, (spec.network.height, spec.network.width))
+    if frames.shape[1] != spec.network.frame_channels:
+        raise InputError(
+            f"frames must have {spec.network.frame_channels} channels like those of the reward, "
+            f"{spec.channels}, got {frames.shape[1]}; stack images alike, or train the reward on "
+            "single ones (--replay.frame-stack 1)"
+        )
+    return frames
 
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
