@@ -9,7 +9,7 @@ import torch
 
 from pureward import OnlineReward, load_reward
 from pureward.data.episodes import Episode, split_by_share
-from pureward.errors import InputError
+from pureward.errors import InputError, TrainingError
 from pureward.online.online_reward import frames_of
 from pureward.pixels import to_frames
 from tiny import ONLINE_REWARD
@@ -61,6 +61,15 @@ def test_it_learns_to_pay_for_successes_alone():
     verdict = reward.verdict()
     assert verdict.name == "healthy", verdict
     assert verdict.numbers["mean/held_out"] > verdict.numbers["mean/replay"] + 0.3
+
+
+def test_a_discriminator_that_diverged_is_an_error():
+    reward = OnlineReward(small_demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    observed(reward, 4, 20)
+    reward.learner.trained()[0].data.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="^a metric of D is not finite; lower config.learning"):
+        reward.learn(2)
+    assert reward.updates == 0
 
 
 def test_layouts_of_frames_are_the_same_reward():

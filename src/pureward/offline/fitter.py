@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
-from pureward.errors import TrainingError
 from pureward.online.learner import RewardLearner
 from pureward.online.online_reward import DEFAULT_PRIOR, SMALL
 from pureward.online.supervision import Supervision, subset
@@ -174,14 +173,7 @@ class Fitter:
 
     def learn(self, updates: int) -> dict[str, float]:
         """Update D and return means of its metrics, with one host sync."""
-        adversary = self.learner.adversary
-        assert adversary is not None, "this method has no discriminator"
-        rows = [adversary.update(self.logs, self._generator) for _ in range(updates)]
-        names = list(rows[0])
-        means = torch.stack([torch.stack([row[n].float() for n in names]) for row in rows]).mean(0)
-        metrics = dict(zip(names, means.tolist(), strict=True))
-        if not all(map(math.isfinite, metrics.values())):
-            raise TrainingError("a metric of D is not finite; lower config.learning_rate")
+        metrics = self.learner.update(self.logs, self._generator, updates)
         self.updates += updates
         return metrics
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks of a learned reward, and how they are built, fitted, updated and saved."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pureward.data.absorbing import Absorbing
 from pureward.data.frames import FrameBank
 from pureward.data.replay.memory import FrameMemory
 from pureward.diagnostics.probe import Probes
-from pureward.errors import InputError
+from pureward.errors import InputError, TrainingError
 from pureward.online.prior import PriorUpdates
 from pureward.online.supervision import Supervision, subset
 from pureward.purl import Adversary, AgentFrames
@@ -123,6 +124,25 @@ class RewardLearner:
             return None
         bank = self.annotated
         return self.model.fit(bank.every(), bank.rewards, episodes=bank.episodes, progress=progress)
+
+    def update(
+        self, agent: AgentFrames, generator: torch.Generator, updates: int
+    ) -> dict[str, float]:
+        """Update D some times; return means of the metrics, with one host sync.
+
+        Args:
+            agent: D's unlabeled frames.
+            generator: of the minibatches.
+            updates: number of minibatches, at least 1.
+        """
+        assert self.adversary is not None, "this method has no discriminator"
+        rows = [self.adversary.update(agent, generator) for _ in range(updates)]
+        names = list(rows[0])
+        means = torch.stack([torch.stack([row[n].float() for n in names]) for row in rows]).mean(0)
+        metrics = dict(zip(names, means.tolist(), strict=True))
+        if not all(map(math.isfinite, metrics.values())):
+            raise TrainingError("a metric of D is not finite; lower config.learning_rate")
+        return metrics
 
     def update_prior(self) -> dict[str, float]:
         """Set η for the next updates; return metrics."""

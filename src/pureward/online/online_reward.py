@@ -7,7 +7,6 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from pureward.data.dataset import Dataset, in_memory, known_failures, read_episo
 from pureward.data.episodes import check_rated
 from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict, find_verdict
-from pureward.errors import InputError, TrainingError, check_seed
+from pureward.errors import InputError, check_seed
 from pureward.online.learner import RewardLearner
 from pureward.online.observed import ObservedFrames
 from pureward.online.supervision import Supervision
@@ -203,12 +202,7 @@ class OnlineReward:
         if adversary is None or updates < 1 or len(self.frames) < adversary.batch:
             return {}
         metrics = self.learner.update_prior()
-        rows = [adversary.update(self.frames, self._generator) for _ in range(updates)]
-        names = list(rows[0])
-        means = torch.stack([torch.stack([row[n].float() for n in names]) for row in rows]).mean(0)
-        metrics |= dict(zip(names, means.tolist(), strict=True))
-        if not all(np.isfinite(list(metrics.values()))):
-            raise TrainingError("a metric of D is not finite; lower config.learning_rate")
+        metrics |= self.learner.update(self.frames, self._generator, updates)
         self.updates += updates
         paid, count = self._paid.tolist()
         self._paid.zero_()
