@@ -118,6 +118,18 @@ def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_p
     assert steps == [10, 20]
 
 
+def test_a_fit_stopped_in_its_reward_model_begins_again(tmp_path, monkeypatch, no_picture):
+    given = {"demonstrations": None, "annotations": rated(12), "method": "prl"}
+    with monkeypatch.context() as stopping:
+        stopping.setattr(
+            module.StopSignal, "__enter__", lambda self: setattr(self, "requested", True) or self
+        )
+        assert fit(tmp_path, **given).state == "interrupted"
+    assert read_metrics(tmp_path / "metrics.jsonl", "model") == []
+    assert fit(tmp_path, **given).state == "finished"
+    assert len(read_metrics(tmp_path / "metrics.jsonl", "model")) == 1
+
+
 def test_a_finished_fit_is_not_repeated_and_goes_on_with_more_updates(tmp_path, no_picture, whole):
     shutil.copytree(whole.path, tmp_path, dirs_exist_ok=True)
     before = (tmp_path / "metrics.jsonl").read_bytes()

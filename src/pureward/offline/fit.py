@@ -39,7 +39,7 @@ from pureward.runs.config_file import read_settings
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import MetricsLog, read_metrics
 from pureward.runs.machine import made_with
-from pureward.training.stopping import StopSignal
+from pureward.training.stopping import StoppedError, StopSignal
 from pureward.types import find_device
 
 if TYPE_CHECKING:
@@ -250,10 +250,6 @@ def _check_settings(directory: RunDirectory, settings: dict[str, Any]) -> None:
         )
 
 
-class _StoppedError(Exception):
-    """Ends the fit of r_φ when a stop was requested."""
-
-
 @dataclass
 class _Fit:
     """A fit in a folder: bar, metrics, checkpoints, plot and verdict."""
@@ -310,11 +306,11 @@ class _Fit:
                     bar.update()
                     bar.set_postfix(error=done.fitting_error, held_out=done.held_out_error)
                     if self.stop.requested:
-                        raise _StoppedError
+                        raise StoppedError
 
                 try:
                     self._write("model", self.fitter.fit_model(after_pass))
-                except _StoppedError:
+                except StoppedError:
                     return False
         self._keep()
         return True

@@ -22,17 +22,13 @@ from pureward.runs.policy import write_snapshot
 from pureward.training.evaluate import evaluate, film
 from pureward.training.learner import Learner
 from pureward.training.restored import check_tensors, read_facts
-from pureward.training.stopping import StopSignal
+from pureward.training.stopping import StoppedError, StopSignal
 from pureward.training.stopwatch import Stopwatch
 from pureward.training.truth import Truth
 
 _FILMED_WORLDS = 4
 # Added to the run's seed; every evaluation of a run starts from the same states.
 _EVALUATION_SEED = 1_000_003
-
-
-class _StoppedError(Exception):
-    """Ends the fit of a reward model when a stop was requested."""
 
 
 class Run:
@@ -156,11 +152,11 @@ class Run:
                 held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
                 self._write("fit", values | held_out)
                 if stop.requested:
-                    raise _StoppedError
+                    raise StoppedError
 
             try:
                 report = self.reward.fit(after_pass)
-            except _StoppedError:
+            except StoppedError:
                 return
         torch.cuda.empty_cache()  # other processes may need the memory; no effect on a CPU
         assert report is not None
