@@ -252,13 +252,27 @@ def test_options_of_gymnasium_environments_are_for_these_alone(task, words, tmp_
     assert not out.exists()
 
 
-def test_a_value_of_the_wrong_type_prints_the_help_of_its_option(capsys):
+@pytest.mark.parametrize(
+    ("verb", "words", "rule"),
+    [
+        ("expert reach", ["--worlds", "nan"], "a whole number, got 'nan'"),
+        ("expert reach", ["--agent.polyak", "most"], "a number, got 'most'"),
+        ("expert reach", ["--agent.actor-layers", "9", "x"], "whole numbers, got '9', 'x'"),
+        ("expert reach", ["--reward.network.view.contrast", "1", "x"], "numbers, got '1', 'x'"),
+        ("evaluate a", ["--episodes", "1e3"], "a whole number, got '1e3'"),
+        ("check a", ["--held-out", "it's"], 'a number, got "it\'s"'),
+        ("score a b --out c", ["--discount", "x"], "a number, got 'x'"),
+        ("import a --out b", ["--size", "9", "x"], "whole numbers, got '9', 'x'"),
+    ],
+)
+def test_a_value_that_is_no_number_prints_one_line(verb, words, rule, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["expert", "reach", "--worlds", "many"])
+        main([*verb.split(), *words])
     assert stop.value.code == 2
     error = capsys.readouterr().err
-    assert "--worlds" in error
-    assert "Environments that step together" in error
+    sentence = f"pureward: {words[0]} must be {rule}; leave it out for the default, "
+    assert error.startswith(sentence)
+    assert len(error.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [["nosuchverb", "--help"], ["nosuchverb"], ["Train", "-h"]])

@@ -2,12 +2,13 @@
 """Parses the command line with tyro."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
 from functools import partial, wraps
 from io import StringIO
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -29,7 +30,7 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
     """Return the call that the arguments describe.
 
     If a setting rejects its value, tyro prints a box and exits; then the setting's own InputError
-    is raised instead. Other parse errors keep tyro's box.
+    is raised instead, or one for a value that is no number. Other parse errors keep tyro's box.
     """
     name = arguments[0] if arguments and not arguments[0].startswith("-") else ""
     if name and name not in verbs:
@@ -51,10 +52,27 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
         error = end.__context__
         while error is not None and not isinstance(error, InputError):
             error = error.__context__
+        error = error or _number_error(end.__context__)
         if error is not None:
             raise error from None
         sys.stderr.write(printed.getvalue())
         raise
+
+
+def _number_error(failed: Any) -> InputError | None:
+    """The sentence for tyro's error about a value that should be a number, or several."""
+    arg: Any = getattr(failed, "arg", None)
+    option: Any = getattr(arg, "lowered", None)
+    kinds = re.findall(r"\b(?:INT|FLOAT)\b", str(getattr(option, "metavar", "")))
+    given = re.search(r"['\"].*['\"]", failed.message) if kinds else None
+    if given is None:
+        return None
+    kind = "whole number" if "INT" in kinds else "number"
+    rule = f"a {kind}" if len(kinds) == 1 else f"{kind}s"
+    return InputError(
+        f"{option.name_or_flags[0]} must be {rule}, got {given[0]:.80}; leave it out for the "
+        f"default, {arg.field.default}"
+    )
 
 
 def _deferred(verb: Callable[..., None]) -> Callable[..., Callable[[], None]]:
