@@ -158,19 +158,18 @@ def test_rewards_at_the_ceiling_and_above_the_threshold_are_counted():
 
 def test_d_learns_from_arrivals_of_positives_and_of_the_agent():
     replay, opponent = filled(20), adversary(batch=32)
-    purl(replay, FreshLabels(NumberReward(), replay), adversary=opponent).discriminate()  # type: ignore[arg-type]
-    ((positive, unlabeled, failures),) = opponent.discriminator.batches  # type: ignore[attr-defined]
+    purl(replay, FreshLabels(NumberReward(), replay), adversary=opponent).discriminate(1)  # type: ignore[arg-type]
+    ((positive, unlabeled),) = opponent.discriminator.batches  # type: ignore[attr-defined]
     assert set(positive[:, 0, 0, 0].tolist()) == {201, 202}, "without the first frames of episodes"
     numbers = set(unlabeled[:, 0, 0, 0].tolist())
     assert len(unlabeled) == 32
     assert numbers <= set(range(2, 42)), "arrivals only"
-    assert failures is None
 
 
 def test_known_failures_are_a_separate_batch():
     replay = filled(4)
     opponent = adversary(batch=5, failures=adversary(100).positives)
-    purl(replay, FreshLabels(NumberReward(), replay), adversary=opponent).discriminate()  # type: ignore[arg-type]
+    purl(replay, FreshLabels(NumberReward(), replay), adversary=opponent).discriminate(1)  # type: ignore[arg-type]
     ((positive, _, failures),) = opponent.discriminator.batches  # type: ignore[attr-defined]
     assert positive.min() >= 201
     assert len(failures) == 5
@@ -184,6 +183,20 @@ def test_half_of_the_unlabeled_is_from_the_memory():
     drawn = opponent.unlabeled(replay, 16, torch.Generator().manual_seed(0))[:, 0, 0, 0]
     assert len(drawn) == 16
     assert int((drawn == 99).sum()) == 8
+
+
+def test_every_update_of_d_has_frames_of_its_own_and_half_from_the_memory():
+    replay, memory = filled(40), FrameMemory(50, SHAPE, torch.device("cpu"))
+    memory.add(frames_of(torch.full((3,), 99)), torch.Generator().manual_seed(0))
+    opponent = adversary(memory=memory, batch=16)
+    learner = purl(replay, FreshLabels(NumberReward(), replay), adversary=opponent)  # type: ignore[arg-type]
+    metrics = learner.discriminate(3)
+    assert [row["number"] for row in metrics] == [1, 2, 3]
+    batches = opponent.discriminator.batches  # type: ignore[attr-defined]
+    recent = [unlabeled[:, 0, 0, 0] for _, unlabeled in batches]
+    assert [len(positive) for positive, _ in batches] == [16, 16, 16]
+    assert [int((numbers == 99).sum()) for numbers in recent] == [8, 8, 8]
+    assert len({tuple(numbers.tolist()) for numbers in recent}) == 3
 
 
 def test_one_in_eight_of_the_newest_arrivals_is_added_to_the_memory():

@@ -79,13 +79,21 @@ class Adversary:
 
     def update(self, agent: AgentFrames, generator: torch.Generator) -> dict[str, Tensor]:
         """Update D on positives and unlabeled frames; return metrics, on the device."""
-        positive = self.positives.sample(self.batch, generator)
+        return self.discriminator.update(*self.sample(agent, 1, generator)[0])
+
+    def sample(
+        self, agent: AgentFrames, updates: int, generator: torch.Generator
+    ) -> list[tuple[Tensor, ...]]:
+        """Sample the frames of some updates: positives, unlabeled and, if any, known failures."""
+        count = updates * self.batch
+        positive = self.positives.sample(count, generator)
         if self.absorbing is not None:
             positive = self.absorbing.among_positives(positive, generator)
-        unlabeled = self.unlabeled(agent, self.batch, generator)
-        known = self.failures
-        failures = None if known is None else known.sample(self.batch, generator)
-        return self.discriminator.update(positive, unlabeled, failures)
+        kinds = [positive, self.unlabeled(agent, count, generator)]
+        if self.failures is not None:
+            kinds.append(self.failures.sample(count, generator))
+        # Unlabeled frames from the memory are at the end, so an update takes every n-th frame.
+        return [tuple(kind[at::updates] for kind in kinds) for at in range(updates)]
 
     def unlabeled(self, agent: AgentFrames, count: int, generator: torch.Generator) -> Tensor:
         """Sample agent frames (count, channels, height, width); half from the memory, if any."""
@@ -150,11 +158,22 @@ class Purl:
         if self.adversary is not None:
             self.adversary.remember(self.replay, self.replay.newest_steps(), self._generator)
 
-    def discriminate(self) -> dict[str, Tensor]:
-        """Update D on positives and the agent's frames; return metrics, on the device."""
+    def discriminate(self, updates: int) -> list[dict[str, Tensor]]:
+        """Update D on positives and the agent's frames.
+
+        Frames are sampled once for all updates: the replay does not change between them.
+
+        Args:
+            updates: number of updates.
+
+        Returns:
+            Metrics of each update, on the device.
+        """
         assert self.adversary is not None, "this method has no discriminator"
+        discriminator = self.adversary.discriminator
         # D's own generator: on CUDA it learns beside the policy.
-        return self.adversary.update(self.replay, self.adversary.discriminator.generator)
+        batches = self.adversary.sample(self.replay, updates, discriminator.generator)
+        return [discriminator.update(*batch) for batch in batches]
 
     def improve(self, updates: int) -> dict[str, Tensor]:
         """Compute rewards of replayed steps and update the policy on them.

@@ -366,10 +366,12 @@ def test_a_nan_risk_is_reported_with_its_update(data, tmp_path, monkeypatch):
     config = replace(config, reward=replace(config.reward, updates=4))
     honest, count = Purl.discriminate, iter(range(1, 10**9))
 
-    def spoiled(self):
-        metrics = honest(self)
-        bad = float("nan") if next(count) == 6 else 1.0
-        return {name: value * bad for name, value in metrics.items()}
+    def spoiled(self, updates):
+        rows = []
+        for row in honest(self, updates):
+            bad = float("nan") if next(count) == 6 else 1.0
+            rows.append({name: value * bad for name, value in row.items()})
+        return rows
 
     monkeypatch.setattr(Purl, "discriminate", spoiled)
     with pytest.raises(TrainingError, match="not finite since update 6;"):
@@ -494,7 +496,7 @@ def test_annotations_too_large_to_fit_stop_the_run(data, tmp_path, monkeypatch):
 
 
 def test_a_run_that_fails_before_it_learns_can_be_corrected(data, tmp_path, monkeypatch):
-    def refuse(self):
+    def refuse(self, updates):
         raise InputError("nothing can be learned")
 
     monkeypatch.setattr(Purl, "discriminate", refuse)

@@ -215,8 +215,8 @@ class Learner:
         return self._agent_meter.tensors()["count"]
 
     def _discriminate(self) -> Tensor:
-        updates = range(self.config.reward.updates)
-        return torch.stack([self._reward_meter.add(self.purl.discriminate()) for _ in updates])
+        rows = self.purl.discriminate(self.config.reward.updates)
+        return torch.stack([self._reward_meter.add(row) for row in rows])
 
     def _improve(self) -> Tensor:
         return self._agent_meter.add(self.purl.improve(self.config.updates_per_step))

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from pureward.rewards.view import View
 
-BLOCK = 512
-WARPS = 4
+BLOCK = 1024
+WARPS = 8
 
 
 @triton.jit
@@ -90,6 +90,74 @@ def _recoloured(red, green, blue, saturation, hue):
 
 
 @triton.jit
+def _pixels(start, AREA: tl.constexpr, BLOCK: tl.constexpr):
+    """Numbers of BLOCK pixels; the last one is repeated, and written again with its colour."""
+    pixel = start + tl.arange(0, BLOCK)
+    if AREA % BLOCK != 0:  # without the minimum, loads of several pixels are joined
+        pixel = tl.minimum(pixel, AREA - 1)
+    return pixel
+
+
+@triton.jit
+def _mean_grey(
+    frame,
+    parameter,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    CROP: tl.constexpr,
+    MOVE: tl.constexpr,
+    BRIGHTEN: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Mean grey level of an image after flip, crop, resize and brightness."""
+    area: tl.constexpr = HEIGHT * WIDTH
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, area, BLOCK):
+        red, green, blue = _colours(
+            frame, parameter, _pixels(start, area, BLOCK), HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
+        )
+        inside = start + tl.arange(0, BLOCK) < area
+        total += tl.where(inside, 0.299 * red + 0.587 * green + 0.114 * blue, 0.0)
+    return tl.sum(total, 0) / area
+
+
+@triton.jit
+def _distorted_colours(
+    frame,
+    parameter,
+    seed,
+    pixel,
+    number,
+    grey,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    NOISE: tl.constexpr,
+    CROP: tl.constexpr,
+    MOVE: tl.constexpr,
+    BRIGHTEN: tl.constexpr,
+    CONTRAST: tl.constexpr,
+    RECOLOUR: tl.constexpr,
+):
+    """Red, green, blue at output pixels after all distortions; `number` is of the image."""
+    red, green, blue = _colours(frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN)
+    if CONTRAST:
+        factor = tl.load(parameter + 4)
+        rest = grey * (1 - factor)
+        red, green = _clipped(red * factor + rest), _clipped(green * factor + rest)
+        blue = _clipped(blue * factor + rest)
+    if RECOLOUR:
+        saturation, hue = tl.load(parameter + 5), tl.load(parameter + 6)
+        red, green, blue = _recoloured(red, green, blue, saturation, hue)
+    if NOISE > 0:
+        bits = tl.randint(tl.load(seed), number * (HEIGHT * WIDTH) + pixel)
+        unit: tl.constexpr = 2 * NOISE / 255 / 255
+        red = _clipped(red + (bits & 255).to(tl.float32) * unit - NOISE / 255)
+        green = _clipped(green + ((bits >> 8) & 255).to(tl.float32) * unit - NOISE / 255)
+        blue = _clipped(blue + ((bits >> 16) & 255).to(tl.float32) * unit - NOISE / 255)
+    return red, green, blue
+
+
+@triton.jit
 def distort(
     frames,
     parameters,
@@ -108,57 +176,41 @@ def distort(
     RECOLOUR: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One image of one sample; the grid is (samples, SLOTS); slots past IMAGES are zero."""
+    """Two images of one sample; the grid is (samples, SLOTS / 2); slots past IMAGES are zero.
+
+    Two images are 16 bytes of a pixel, which one thread stores at once.
+    """
     area: tl.constexpr = HEIGHT * WIDTH
-    ragged: tl.constexpr = area % BLOCK != 0
-    sample, image = tl.program_id(0), tl.program_id(1)
+    sample, image = tl.program_id(0), tl.program_id(1) * 2
     frame = frames + (sample.to(tl.int64) * IMAGES + image) * (3 * area)
+    other = frame + 3 * area
     out = target + (sample.to(tl.int64) * area * SLOTS + image) * 4
     parameter = parameters + sample * stride
-    grey = 0.0
+    number = sample * SLOTS + image
+    grey, other_grey = 0.0, 0.0
     if CONTRAST and image < IMAGES:
-        total = tl.zeros((BLOCK,), tl.float32)
-        for start in range(0, area, BLOCK):
-            pixel = start + tl.arange(0, BLOCK)
-            inside = pixel < area
-            if ragged:
-                pixel = tl.minimum(pixel, area - 1)
-            red, green, blue = _colours(
-                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
-            )
-            light = 0.299 * red + 0.587 * green + 0.114 * blue
-            if ragged:
-                light = tl.where(inside, light, 0.0)
-            total += light
-        grey = tl.sum(total, 0) / area
+        grey = _mean_grey(frame, parameter, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN, BLOCK)
+    if CONTRAST and image + 1 < IMAGES:
+        other_grey = _mean_grey(other, parameter, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN, BLOCK)
     for start in range(0, area, BLOCK):
-        pixel = start + tl.arange(0, BLOCK)
-        if ragged:  # the last pixel is written several times, always with the same colour
-            pixel = tl.minimum(pixel, area - 1)
-        red = tl.zeros((BLOCK,), tl.float32)
-        green, blue = red, red
+        pixel = _pixels(start, area, BLOCK)
+        zero = tl.zeros((BLOCK,), tl.float32)
+        red, green, blue = zero, zero, zero
+        other_red, other_green, other_blue = zero, zero, zero
         if image < IMAGES:
-            red, green, blue = _colours(
-                frame, parameter, pixel, HEIGHT, WIDTH, CROP, MOVE, BRIGHTEN
-            )
-            if CONTRAST:
-                factor = tl.load(parameter + 4)
-                rest = grey * (1 - factor)
-                red, green = _clipped(red * factor + rest), _clipped(green * factor + rest)
-                blue = _clipped(blue * factor + rest)
-            if RECOLOUR:
-                red, green, blue = _recoloured(
-                    red, green, blue, tl.load(parameter + 5), tl.load(parameter + 6)
-                )
-            if NOISE > 0:
-                bits = tl.randint(tl.load(seed), (sample * SLOTS + image) * area + pixel)
-                unit: tl.constexpr = 2 * NOISE / 255 / 255
-                red = _clipped(red + (bits & 255).to(tl.float32) * unit - NOISE / 255)
-                green = _clipped(green + ((bits >> 8) & 255).to(tl.float32) * unit - NOISE / 255)
-                blue = _clipped(blue + ((bits >> 16) & 255).to(tl.float32) * unit - NOISE / 255)
-        colours = tl.join(tl.join(red, blue), tl.join(green, tl.zeros((BLOCK,), tl.float32)))
-        colours = tl.reshape(colours, (BLOCK, 4)).to(target.dtype.element_ty)
-        tl.store(out + pixel[:, None] * (4 * SLOTS) + tl.arange(0, 4)[None, :], colours)
+            red, green, blue = _distorted_colours(
+                frame, parameter, seed, pixel, number, grey, HEIGHT, WIDTH, NOISE, CROP, MOVE,
+                BRIGHTEN, CONTRAST, RECOLOUR,
+            )  # fmt: skip
+        if image + 1 < IMAGES:
+            other_red, other_green, other_blue = _distorted_colours(
+                other, parameter, seed, pixel, number + 1, other_grey, HEIGHT, WIDTH, NOISE, CROP,
+                MOVE, BRIGHTEN, CONTRAST, RECOLOUR,
+            )  # fmt: skip
+        outer = tl.join(tl.join(red, other_red), tl.join(blue, other_blue))
+        inner = tl.join(tl.join(green, other_green), tl.join(zero, zero))
+        colours = tl.reshape(tl.join(outer, inner), (BLOCK, 8)).to(target.dtype.element_ty)
+        tl.store(out + pixel[:, None] * (4 * SLOTS) + tl.arange(0, 8)[None, :], colours)
 
 
 def distorted(
@@ -185,7 +237,7 @@ def distorted(
     slots = image_slots(images)
     target = torch.empty(batch, height, width, 4 * slots, dtype=dtype, device=frames.device)
     frames = frames.contiguous()
-    distort[(batch, slots)](
+    distort[(batch, slots // 2)](
         frames, parameters, parameters.stride(0), seed, target,
         IMAGES=images, SLOTS=slots, HEIGHT=height, WIDTH=width,
         NOISE=view.noise, CROP=view.crop, MOVE=view.moves,

@@ -32,7 +32,7 @@ TILES: dict[tuple[str, int, int], Tile] = {
     ("transpose", 32, 32): Tile(128, 4, 3, 1),
     ("unpool", 32, 16): Tile(64, 4, 2, 1),
     ("unpool", 32, 32): Tile(64, 4, 2, 1),
-    ("pool", 8, 16): Tile(128, 8, 3, 2),
+    ("pool", 8, 16): Tile(128, 4, 1, 2),
     ("pool", 16, 32): Tile(128, 8, 2, 4),
     ("pool", 32, 32): Tile(128, 8, 3, 2),
     ("weight", 16, 16): Tile(64, 4, 3, 8),
@@ -45,8 +45,6 @@ TILES: dict[tuple[str, int, int], Tile] = {
 # Programs of a layer's weight gradient, two per multiprocessor; 16 / `taps` of them work on the
 # same share of the pixels.
 PROGRAMS = 264
-# A program writes its sum to memory, so it first adds this many tiles, if the map has them.
-FEWEST_STEPS = 4
 # Fewer tiles leave multiprocessors idle, so a small map has smaller tiles.
 ENOUGH_TILES = 128
 SMALLEST_BLOCK = 32

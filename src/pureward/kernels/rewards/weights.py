@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pureward.kernels.rewards.convolution import weight_gradient
 from pureward.kernels.rewards.spread import Layer
-from pureward.kernels.rewards.tiles import FEWEST_STEPS, PROGRAMS, Tile, tile_of
+from pureward.kernels.rewards.tiles import PROGRAMS, Tile, tile_of
 
 
 class _Slot(NamedTuple):
@@ -28,27 +28,25 @@ class _Slot(NamedTuple):
 class WeightSums:
     """Sums over shares for all layers; layers with equally many shares use one buffer."""
 
-    def __init__(self, layers: Sequence[Layer], pooled: Sequence[bool], last: Tensor) -> None:
+    def __init__(self, layers: Sequence[Layer], pooled: Sequence[bool], like: Tensor) -> None:
         """Allocate the buffers.
 
         Args:
             layers: of the network, in order.
             pooled: whether a max-pool follows each of them.
-            last: gradient by the last map.
+            like: any tensor on the device.
         """
         self.layers = layers
         self.slots: list[_Slot] = []
         widths: dict[int, int] = {}
-        cells = last.shape[:3].numel() // 4 * 4 ** sum(pooled)
         for layer, is_pooled in zip(layers, pooled, strict=True):
             kernel = "pooled-weight" if is_pooled else "weight"
             tile = tile_of(kernel, layer.source, layer.target)
-            shares = min(PROGRAMS * tile.taps // 16, -(-cells // (FEWEST_STEPS * tile.block)))
-            cells //= 4 if is_pooled else 1  # the layers after a pool have a smaller map
+            shares = PROGRAMS * tile.taps // 16
             self.slots.append(_Slot(tile, shares, widths.get(shares, 0)))
             widths[shares] = self.slots[-1].start + layer.size
         self.partial = {
-            shares: last.new_empty(4 * shares, width, dtype=torch.float32)
+            shares: like.new_empty(4 * shares, width, dtype=torch.float32)
             for shares, width in widths.items()
         }
 

@@ -27,7 +27,7 @@ PRESETS = {
             "checkpoint_every": 4_000_000,
         },
         "learned": {
-            "updates_per_step": 16,
+            "updates_per_step": 12,
             "env_steps": 8_000_000,
             "batch": 1024,
             "guided": 0.25,  # without it not even the true reward is learned
@@ -50,7 +50,7 @@ PRESETS = {
             "agent.atoms": 201,
             "reward.ceiling": 3.0,  # at 1, half of the rewards are at the ceiling
             "reward.batch": 128,
-            "reward.refreshed": 8192,
+            "reward.refreshed": 6144,
             "reward.memory": 100_000,
             "reward.even": True,
         },
