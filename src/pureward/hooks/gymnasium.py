@@ -61,11 +61,7 @@ class RewardWrapper(gymnasium.Wrapper):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take a step; the reward is that of the state in which it arrives."""
         obs, env_reward, terminated, truncated, info = self.env.step(action)
-        if self._source == "render":
-            image = self.env.render()
-        else:
-            image = images_of(self._source, self.env, obs)
-        frames = self._scorer.frames([image])
+        frames = self._scorer.frames([images_of(self._source, self.env, obs)])
         self._scorer.observe(frames, [terminated or truncated], [terminated])
         reward = float(self._scorer(frames, [terminated]))
         self._scorer.count_step()
@@ -125,13 +121,8 @@ class VectorRewardWrapper(VectorWrapper):
         """Take a step in every environment."""
         obs, env_reward, terminated, truncated, info = self.env.step(actions)
         ended, stepped = terminated | truncated, ~self._resets
-        if self._source == "render":
-            images = self.env.render()
-        else:
-            same_step = self._mode == AutoresetMode.SAME_STEP
-            arrived = arrivals(obs, info, ended) if same_step else obs
-            images = images_of(self._source, self.env, arrived)
-        frames = self._scorer.frames(images)
+        arrived = arrivals(obs, info, ended) if self._mode == AutoresetMode.SAME_STEP else obs
+        frames = self._scorer.frames(images_of(self._source, self.env, arrived))
         self._scorer.observe(frames, ended, terminated, None if stepped.all() else stepped)
         reward = np.zeros(self.num_envs, dtype=np.float64)
         if stepped.any():

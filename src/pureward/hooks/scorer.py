@@ -144,7 +144,9 @@ def check_source(source: FrameSource, observation_space: Any, render_mode: str |
 
 
 def images_of(source: FrameSource, env: Any, observation: Any) -> Any:
-    """Return the image or images of an observation; not for "render"."""
+    """Return the image or images of an observation."""
+    if source == "render":
+        return env.render()
     if callable(source):
         return source(env, observation)
     return observation[source] if isinstance(observation, dict) else observation
