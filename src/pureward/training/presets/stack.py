@@ -29,7 +29,6 @@ PRESETS = {
             "checkpoint_every": 4_000_000,
         },
         "learned": {
-            # Drawing two cameras costs the most.
             "env_steps": 20_000_000,
             "batch": 1024,
             "guided": 0.25,  # without it not even the true reward is learned
