@@ -106,7 +106,7 @@ def trained_for(run: History) -> tuple[int, float]:
 def read_eta(run: History) -> Eta | None:
     """Return η at the end of a run; None for methods without η, and before the first line."""
     rows = [row for row in run.rows if row["kind"] == "train" and "prior" in row]
-    if not rows or not has_eta(run.method):
+    if not rows or not METHODS[run.method].takes_prior:
         return None
     last = rows[-1]
     sentence, side = f"η is {last['prior']:.2f}", ""
@@ -140,11 +140,6 @@ def true_eta(run: History, by: str = "step") -> np.ndarray:
     series = run.series("train", "true_success", by)
     series[:, 1] = np.minimum(1.0, series[:, 1] / run.demonstrated)
     return series
-
-
-def has_eta(method: str) -> bool:
-    """Whether a method's risk has a class prior η; the fixed weight of `gail` is not one."""
-    return METHODS[method].has_discriminator and METHODS[method].prior is None
 
 
 def _check_settings(config: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from pureward.diagnostics.history import History, has_eta, true_eta
+from pureward.diagnostics.history import History, true_eta
 from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
 from pureward.errors import InputError
@@ -171,7 +171,7 @@ def _shares(line: Line, metric: str, by: By, labels: Mapping[str, str] = SOURCES
             (line.series("probe", f"success/{name}", column), labels[name], colour, "-")
             for name, colour in SOURCE_COLOURS.items()
         ]
-    if not has_eta(line.method):
+    if not METHODS[line.method].takes_prior:
         return []
     truth = [series for run in line.runs if len(series := true_eta(run, column))]
     return [

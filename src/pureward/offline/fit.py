@@ -194,7 +194,7 @@ def _fitter(
             rated = [one for one in loaded["annotations"] if one.split != FAILURE]
             annotated = FrameBank(rated, stack=stack, device=device)
     row = METHODS[method]
-    if row.has_discriminator and row.prior is None:
+    if row.takes_prior:
         _check_enough(kind, loaded, prior)
     images = positives.images or logs.images
     data = Supervision.of(positives, stack=stack, device=device, images=images)

@@ -114,7 +114,7 @@ class Fitter:
         row = METHODS[method]
         held_out = held_out_logs(logs.episodes)
         self.method, self.logs = method, LoggedFrames(logs, ~held_out)
-        if prior is None and row.has_discriminator and row.prior is None:
+        if prior is None and row.takes_prior:
             prior = DEFAULT_PRIOR
         if failures is not None and not config.risk:
             config = replace(config, risk="nnpnu")

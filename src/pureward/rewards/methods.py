@@ -51,6 +51,11 @@ class Method:
         return bool(self.risk)
 
     @property
+    def takes_prior(self) -> bool:
+        """Whether the run sets η; the fixed weight of `gail` is none."""
+        return self.has_discriminator and self.prior is None
+
+    @property
     def has_reward_model(self) -> bool:
         """Whether a reward model is trained before the agent."""
         return self.reward in ("regression", "gated")

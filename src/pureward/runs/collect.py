@@ -3,7 +3,6 @@
 
 import math
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -19,7 +18,7 @@ import pureward
 from pureward.data import writing
 from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
-from pureward.data.replay.layout import readable
+from pureward.data.guard import check_disk
 from pureward.envs import BatchEnv
 from pureward.envs.making import check_name
 from pureward.envs.tasks import TASKS
@@ -251,12 +250,7 @@ def _check_space(out: Path, episodes: list[Episode], painter: Painter | None) ->
         needed += frame * (len(e) + 1)
     needed *= 2  # the uncompressed file is deleted last
     folder = next(parent for parent in out.absolute().parents if parent.exists())
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"{out} needs up to {readable(needed)} while it is written, and {folder} has "
-            f"{readable(free)} free; free some or choose another disk"
-        )
+    check_disk(folder, needed, out)
 
 
 def _check(task: str, run: Path, out: Path, **counts: int) -> SavedPolicy:

@@ -14,7 +14,7 @@ from pureward.data.dataset import in_memory, read_dataset
 from pureward.data.episodes import FAILURE, TRAIN, Episode
 from pureward.data.writing import write_episodes
 from pureward.diagnostics.evidence import ScoredEpisode, by_difference, score_episode
-from pureward.diagnostics.history import History, has_eta, read_history, trained_for, true_eta
+from pureward.diagnostics.history import History, read_history, trained_for, true_eta
 from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
 from pureward.errors import InputError, SimulationError, in_brief
@@ -305,7 +305,7 @@ def _charts(line: Line) -> list[dict[str, Any]]:
     charts = []
     names = {SOURCES["replay"]: LOGS} if line.task == OFFLINE else {}
     for title, metrics in _CHARTS.items():
-        if title == "Class prior η" and not has_eta(line.method):
+        if title == "Class prior η" and not METHODS[line.method].takes_prior:
             continue
         series = [
             _curve(names.get(label, label), ink, line.series(kind, name))

@@ -61,7 +61,7 @@ def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:
         raise InputError(f"unknown preset {name!r}; choose from {', '.join(sorted(table))}")
     row = METHODS[method]
     true = {"all", method, row.reward, "truth" if row.reward == "truth" else "learned"}
-    if row.has_discriminator and row.prior is None:
+    if row.takes_prior:
         true.add("pu")
     return {words: each for words, each in table[name].items() if set(words.split()) <= true}
 
