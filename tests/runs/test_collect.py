@@ -132,7 +132,7 @@ def test_the_card_describes_the_dataset(demonstrations):
 def test_a_dataset_larger_than_the_free_disk_is_refused(run, tmp_path, monkeypatch, frames):
     free = 1_000_000 if frames else 10_000  # enough for states, not for frames
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
-    with pytest.raises(InputError, match=r"needs up to .*, and .* has .* free"):
+    with pytest.raises(InputError, match=r"needs up to .* while it is written, and .* free"):
         collect("reach", run, tmp_path / "new" / "data", episodes=2, frames=frames, device="cpu")
     assert list((tmp_path / "new").iterdir()) == []
 

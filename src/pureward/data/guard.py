@@ -122,8 +122,8 @@ def check_disk(folder: Path, needed: int, what: Path | str) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(
-            f"{what}: needs up to {readable(needed)}, and {folder} has {readable(free)} free; free "
-            "some or choose another disk"
+            f"{what} needs up to {readable(needed)} while it is written, and {folder} has "
+            f"{readable(free)} free; free some or choose another disk"
         )
 
 
