@@ -7,10 +7,12 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+import warp as wp
 
 from pureward.envs.sim.engine import SAVED, Limits
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
+from pureward.envs.sim.warp_runtime import compile_kernels
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
 
@@ -229,3 +231,37 @@ def test_models_that_warp_does_not_support_are_rejected(option, motor, named):
     CpuEngine(model, 1, substeps=1).step()
     with pytest.raises(InputError, match=f"{named}.*engine='mujoco'"):
         WarpEngine(model, 1, substeps=1, limits=WALKER.limits, device=CPU)
+
+
+@pytest.mark.parametrize("task", ["walker", "lift"])
+def test_compiling_leaves_the_worlds_as_they_are(task):
+    engine = warp_engine(2, TASKS[task])
+    engine.step()
+    fields = {name: engine.field(name).clone() for name in SAVED}
+    launch = wp.launch
+    compile_kernels(engine._advance, CPU)
+    assert wp.launch is launch
+    assert all(torch.equal(engine.field(name), before) for name, before in fields.items())
+    other = warp_engine(2, TASKS[task])
+    copy_worlds(engine, other)
+    for one in (engine, other):
+        one.step()
+    assert all(torch.equal(engine.field(n), other.field(n)) for n in (*SAVED, "sensordata"))
+
+
+def test_kernels_of_a_step_are_compiled_before_it(monkeypatch):
+    engine = warp_engine(2, TASKS["walker"], fused=False)
+    loaded = set()
+    monkeypatch.setattr(wp, "force_load", lambda device, modules, block_dim: loaded.update(modules))
+    compile_kernels(engine._advance, CPU)
+    launched = set()
+    launch = wp.launch
+
+    def recorded(kernel, *args, **settings):
+        launched.add(kernel.module)
+        return launch(kernel, *args, **settings)
+
+    monkeypatch.setattr(wp, "launch", recorded)
+    engine.step()
+    assert launched
+    assert launched <= loaded

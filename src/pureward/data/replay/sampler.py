@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples windows from a ring's tables, uniformly over the steps that can start one."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
 
@@ -86,16 +87,17 @@ class Sampler:
         """Whether the kernel gives the same windows as torch on this machine."""
         from pureward.kernels.verify import trusted
 
-        def difference() -> str:
+        def differences() -> Iterator[str]:
             from pureward.kernels.windows import fused_windows
 
             right, found = self.plain_windows(fraction), fused_windows(self, fraction)
             names = [field.name for field in fields(right)]
             wrong = [n for n in names if not torch.equal(getattr(found, n), getattr(right, n))]
-            return f"its {', '.join(wrong)} differ" if wrong else ""
+            if wrong:
+                yield f"its {', '.join(wrong)} differ"
 
         return trusted(
-            difference,
+            differences,
             f"the replay's kernel is not used on {self.device} ({{reason}}); torch is used "
             "instead, which is slower",
         )

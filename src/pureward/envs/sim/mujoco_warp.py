@@ -72,6 +72,7 @@ class WarpEngine:
         self._workspace = Workspace(device)
         self._step = Captured(device, self._workspace)
         self._refresh = Captured(device, self._workspace)
+        self._step.compile(self._advance)  # all at once; `refresh` launches a part of them
         self.refresh()
 
     def field(self, name: str) -> Tensor:

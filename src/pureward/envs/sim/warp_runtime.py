@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warp beside torch: silent initialisation, CUDA graph capture and its scratch memory."""
+"""Warp beside torch: silent start, compiling, CUDA graph capture and its scratch memory."""
 
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
 import warp as wp
@@ -31,6 +33,37 @@ def _no_standard_error() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(null)
         os.close(kept)
+
+
+def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
+    """Compile the kernels of some work on all cores; the work is not done.
+
+    Warp compiles a kernel when it is first launched, one after another. Here launches are only
+    recorded, and the bodies of conditional nodes run once. What the work sets to zero is set to
+    zero, so do the work before its results are read.
+    """
+    needed: dict[wp.Module, set[int]] = {}
+
+    def launch(kernel: wp.Kernel, *_: Any, block_dim: int = 256, **__: Any) -> None:
+        needed.setdefault(kernel.module, set()).add(block_dim)
+
+    def body(_: Any, *, while_body: Any = None, on_true: Any = None, **arguments: Any) -> None:
+        (while_body or on_true)(**arguments)
+
+    def load(module: wp.Module) -> None:
+        for block_dim in needed[module]:
+            wp.force_load(wp.device_from_torch(device), [module], block_dim=block_dim)
+
+    recorded = {"launch": launch, "launch_tiled": launch, "copy": lambda *_, **__: None}
+    recorded |= {"capture_while": body, "capture_if": body}
+    kept = {name: getattr(wp, name) for name in recorded}
+    wp.__dict__.update(recorded)
+    try:
+        work()
+    finally:
+        wp.__dict__.update(kept)
+    with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
+        list(threads.map(load, needed))
 
 
 class Workspace:
@@ -87,7 +120,8 @@ class Captured:
         if self._device.type == "cpu":
             work()
         elif self._graph is None:
-            # Run once to compile the kernels and allocate scratch memory; the capture only records.
+            self.compile(work)
+            # Run once to allocate scratch memory; the capture only records.
             self._on_own_stream(work)
             self._on_own_stream(lambda: self._record(work))
         else:
@@ -95,6 +129,11 @@ class Captured:
             if stream.cuda_stream not in self._streams:
                 self._streams[stream.cuda_stream] = wp.stream_from_torch(stream)
             wp.capture_launch(self._graph, stream=self._streams[stream.cuda_stream])
+
+    def compile(self, work: Callable[[], None]) -> None:
+        """Compile the kernels of some work on all cores; do nothing on a CPU."""
+        if self._device.type != "cpu":
+            self._on_own_stream(lambda: compile_kernels(work, self._device))
 
     def _record(self, work: Callable[[], None]) -> None:
         with wp.ScopedCapture(stream=wp.get_stream()) as capture:

@@ -28,14 +28,14 @@ _LARGEST_SLIP, _ROUNDING = 0.01, 1e-6
 def agrees(agent: "D4PG", batch: int) -> bool:
     """Return whether fused updates of an agent's shape and a batch size equal the plain ones."""
     return trusted(
-        lambda: _difference(agent, batch),
+        lambda: _differences(agent, batch),
         f"fused updates are not used on {agent.device} ({{reason}}); plain updates are used "
         "instead, which are slower",
     )
 
 
-def _difference(agent: "D4PG", batch: int) -> str:
-    """What is wrong with fused updates, or ""."""
+def _differences(agent: "D4PG", batch: int) -> Iterator[str]:
+    """Yield what is wrong with fused updates."""
     from pureward.kernels.d4pg.update import FusedUpdate
 
     plain, twin = agent.twin(), agent.twin()
@@ -50,19 +50,18 @@ def _difference(agent: "D4PG", batch: int) -> str:
         for name, right, mine in _pairs(plain, found):
             error = _error(mine, right)
             if not error <= _LARGEST_ERROR:  # also true for NaN
-                return f"the relative error of the gradient by {name} is {error:.2g}"
+                yield f"the relative error of the gradient by {name} is {error:.2g}"
         plain.weights.gradients[: len(found)] = found
         plain.move()
         found_metrics = fused.move(fused.gradients)
         pair = (torch.stack(list(one.values())) for one in (found_metrics, metrics))
         error = _error(*pair)
         if not error <= _LARGEST_ERROR:
-            return f"the relative error of the metrics is {error:.2g}"
+            yield f"the relative error of the metrics is {error:.2g}"
         slip = float((twin.weights.values - plain.weights.values).abs().max())
         rate = max(agent.config.actor_rate, agent.config.critic_rate)
         if not slip <= _LARGEST_SLIP * rate + _ROUNDING:
-            return f"the error of a weight or a target is {slip / rate:.2g} steps"
-    return ""
+            yield f"the error of a weight or a target is {slip / rate:.2g} steps"
 
 
 def _batch(agent: "D4PG", size: int, seed: int) -> Batch:

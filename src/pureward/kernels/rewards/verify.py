@@ -6,9 +6,9 @@ small batch, which is compared with plain float32. If they fail or differ, torch
 and a warning gives the reason.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from typing import get_args
 
 import torch
@@ -44,14 +44,18 @@ def agrees(
 ) -> bool:
     """Return whether fused outputs, risks and their gradients equal those of plain float32."""
     return trusted(
-        lambda: _output_difference(config, device, fused) or _risk_difference(device, fused_risk),
+        lambda: chain(
+            _output_differences(config, device, fused), _risk_differences(device, fused_risk)
+        ),
         f"fused kernels are not used on {device} ({{reason}}); "
         "torch's bfloat16 is used instead, which is slower",
     )
 
 
-def _output_difference(config: NetworkConfig, device: torch.device, fused: Output) -> str:
-    """What is wrong with the fused output, or ""."""
+def _output_differences(
+    config: NetworkConfig, device: torch.device, fused: Output
+) -> Iterator[str]:
+    """Yield what is wrong with the fused output."""
     shape = (_SAMPLES, config.frame_channels, config.height, config.width)
     # Leave the caller's random state unchanged.
     with torch.random.fork_rng(devices=[]):
@@ -64,10 +68,9 @@ def _output_difference(config: NetworkConfig, device: torch.device, fused: Outpu
     rounding, rounded_rotation = _apart(_with_gradient(network, scored, _rounded), exact)
     # `not <=` is also true for NaN.
     if not error <= max(_LARGEST_ERROR, _TIMES_ROUNDING * rounding):
-        return f"the output error is {error:.2g} standard deviations, of rounding {rounding:.2g}"
+        yield f"the output error is {error:.2g} standard deviations, of rounding {rounding:.2g}"
     if not rotation <= max(_LARGEST_ROTATION, _TIMES_ROUNDING * rounded_rotation):
-        return f"the cosine of the gradient and the exact one is {1 - rotation:.3f}"
-    return ""
+        yield f"the cosine of the gradient and the exact one is {1 - rotation:.3f}"
 
 
 def _rounded(network: ResidualCNN, frames: Tensor) -> Tensor:
@@ -94,16 +97,15 @@ def _with_gradient(network: ResidualCNN, frames: Tensor, output: Output) -> tupl
     return values.detach().float(), torch.cat([g.float().reshape(-1) for g in gradients])
 
 
-def _risk_difference(device: torch.device, fused: DifferentiatedRisk) -> str:
-    """What is wrong with the fused risks, or ""."""
+def _risk_differences(device: torch.device, fused: DifferentiatedRisk) -> Iterator[str]:
+    """Yield what is wrong with the fused risks."""
     # A discriminator at chance, and one so confident that nnPU takes its second branch.
     kinds = product((pn, upu, nnpu), get_args(Loss), (0.0, 8.0), (False, True))
     for risk, loss, margin, even in kinds:
         error = _risk_error(risk, loss, margin, even, device, fused)
         if not error <= _LARGEST_RISK_ERROR:
             name = getattr(risk, "__name__", str(risk))
-            return f"the relative error of the {loss} {name} risk or its gradient is {error:.2g}"
-    return ""
+            yield f"the relative error of the {loss} {name} risk or its gradient is {error:.2g}"
 
 
 def _risk_error(
