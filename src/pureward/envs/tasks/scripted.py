@@ -167,10 +167,10 @@ class Scripted:
         flat = flat / torch.linalg.vector_norm(flat, dim=2, keepdim=True).clamp(min=1e-6)
         if body == BANANA:
             return flat[:, 1]
-        others = [other for other in OBJECT_BODIES if other != body]
+        others = [positions[:, other, :2] for other in OBJECT_BODIES if other != body]
         sides = torch.stack([flat, -flat], dim=1) * _FINGERTIP  # (worlds, ±, direction, 2)
         tips = positions[:, None, None, body, :2] + sides
-        gaps = tips[..., None, :] - positions[:, None, None, others, :2]
+        gaps = tips[..., None, :] - torch.stack(others, dim=1)[:, None, None]
         from_objects = torch.linalg.vector_norm(gaps, dim=-1).amin(dim=-1) - 0.7 * BLOCK
         from_walls = (self._tray - tips.abs()).amin(dim=-1)
         best = torch.minimum(from_objects, from_walls).amin(dim=1).argmax(dim=1)
