@@ -80,11 +80,14 @@ def test_only_marked_sketches_are_known_failures(data):
     config = RewardConfig(risk="nnpnu")
     with pytest.raises(InputError, match=r"marked a failure, got none; mark one with the key f"):
         pureward.OnlineReward(**learn, config=config)
+    opened = {**learn, "failures": pureward.read_episodes(f"{data}.sketches")}
+    with pytest.raises(InputError, match=r"marked a failure, got none; mark one with the key f"):
+        pureward.OnlineReward(**opened, config=config)
     save_sketch(sidecar(data), "anna", 2, sketch(_, _, _, _, outcome="failure"))
     pureward.OnlineReward(**learn, config=config)
     episodes = pureward.read_episodes(f"{data}.sketches")
-    assert [e.split for e in known_failures(episodes, f"{data}.sketches")] == ["failure"]
-    assert len(known_failures(pureward.read_episodes(data), data)) == 3  # no split: all
+    assert [e.split for e in known_failures(episodes)] == ["failure"]
+    assert len(known_failures(pureward.read_episodes(data))) == 3  # no split: all
 
 
 def test_a_run_on_sketches_is_compared_with_the_returns_of_the_dataset(tmp_path):

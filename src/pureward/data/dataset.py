@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets of episodes, read by the registered reader that knows their format.
-
-To add your own, use `READERS.register("mine")(Reader(...))`.
-"""
+"""Datasets of episodes, read by the registered reader that knows their format."""
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from pureward.data.arrays import episodes_in_memory
-from pureward.data.episodes import FAILURE, Episode, check_split, split_by_share
+from pureward.data.episodes import FAILURE, Episode, split_by_share
 from pureward.data.guard import check_fits
-from pureward.data.lazy import LazyEpisodes, LazyFrames
+from pureward.data.lazy import LazyFrames
+from pureward.data.reader import Dataset, Options, Reader
+from pureward.data.readers import READERS
 from pureward.errors import InputError
 from pureward.pixels import SIDE
-from pureward.registry import Registry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,97 +28,7 @@ if TYPE_CHECKING:
     Source = str | os.PathLike[str] | Sequence[Episode] | NDArray | Tensor | Sequence[Recorded]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dataset(Sequence[Episode]):
-    """The episodes of a dataset, in memory or read from disk one by one when indexed."""
-
-    path: Path | None
-    """None if the episodes were given in memory."""
-    task: str | None = None
-    """Name of the task, None if the dataset does not state it."""
-    lossy: bool = False
-    """Whether frames were compressed with loss, as by JPEG or most video codecs; a discriminator
-    can recognise the artefacts."""
-    states_ends: bool = True
-    """Whether `Episode.terminated` is known; arrays, images and videos do not state it."""
-    fps: float | None = None
-    """Frames per second, None if the dataset does not state them; for videos, the first one's."""
-    images: tuple[str, ...] = ()
-    """Names of the images that are stacked as channels, in this order; () if they have none."""
-    episodes: Sequence[Episode]
-
-    def __len__(self) -> int:
-        return len(self.episodes)
-
-    @overload
-    def __getitem__(self, index: int) -> Episode: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Episode]: ...
-    def __getitem__(self, index: int | slice) -> Episode | Sequence[Episode]:
-        """Return one episode or several; those on disk are read at each call."""
-        return self.episodes[index]
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The split of each episode; those on disk are not read."""
-        if isinstance(self.episodes, LazyEpisodes):
-            return self.episodes.splits
-        return tuple(episode.split for episode in self.episodes)
-
-    def split(self, name: str) -> Sequence[Episode]:
-        """Return the episodes of a split: "train", "held-out" or "failure"."""
-        check_split(name)
-        if isinstance(self.episodes, LazyEpisodes):
-            return self.episodes.split(name)
-        return [episode for episode in self.episodes if episode.split == name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a reader is asked for."""
-
-    images: tuple[str, ...] | None = None
-    """Names of the images to stack as channels; None if there is only one."""
-    size: tuple[int, int] | None = None
-    """Height and width of the frames; None keeps those that are stored."""
-    held_out: float = 0.2
-    """Share of the episodes to hold out if the dataset has no splits."""
-
-    def splits(self, count: int) -> list[str]:
-        """Return the splits of `count` episodes without any."""
-        return split_by_share(count, self.held_out)
-
-    def chosen(self, found: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the images to read, of those that a dataset has."""
-        if self.images is None and len(found) != 1:
-            raise InputError(
-                f"there must be one image, got {list(found)}; say which, in the order of their "
-                "channels: images=(...), or --images NAME NAME"
-            )
-        for name in self.images or ():
-            if name not in found:
-                raise InputError(f"unknown image {name!r}; choose from {list(found)}")
-        return self.images or tuple(found)
-
-    def fill(self, found: Sequence[str | None]) -> list[str]:
-        """Return the splits of episodes; those without one get one by share."""
-        shares = self.splits(len(found))
-        return [split or share for split, share in zip(found, shares, strict=True)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """Reads one format of datasets."""
-
-    can_read: Callable[[Path], bool]
-    """Whether a path holds this format; should read little."""
-    read: Callable[[Path, Options], Dataset]
-
-
 _MOST_SIDE = 8192  # pixels of a frame's height or width
-
-#: Name → reader.
-READERS: Registry[Reader] = Registry("reader")
 
 
 def read_episodes(
@@ -218,21 +126,18 @@ def in_memory(episode: Episode) -> Episode:
     return replace(episode, frames=episode.frames[:])
 
 
-def known_failures(episodes: Sequence[Episode], source: "Source") -> list[Episode]:
+def known_failures(dataset: Dataset) -> list[Episode]:
     """Return the episodes of the split "failure", or all if none is in it.
 
-    Args:
-        episodes: those of the source.
-        source: where they are from. Of sketches, only episodes that are marked are failures.
+    Refuse a dataset without any if only marked episodes are failures, as those of sketches.
     """
-    tagged = [episode for episode in episodes if episode.split == FAILURE]
-    named = isinstance(source, str | os.PathLike)
-    if not tagged and named and find_reader(source) is READERS["sketches"]:
+    marked = list(dataset.split(FAILURE))
+    if not marked and dataset.failure_mark:
         raise InputError(
-            f"{source} must hold an episode that is marked a failure, got none; mark one with the "
-            "key f in `pureward studio`"
+            f"{dataset.path} must hold an episode that is marked a failure, got none; "
+            f"{dataset.failure_mark}"
         )
-    return tagged or list(episodes)
+    return marked or list(dataset)
 
 
 def in_another_order(names: Sequence[str], others: Sequence[str]) -> bool:
@@ -240,12 +145,8 @@ def in_another_order(names: Sequence[str], others: Sequence[str]) -> bool:
     return tuple(names) != tuple(others) and sorted(names) == sorted(others)
 
 
-def find_reader(path: Path | str | os.PathLike[str]) -> Reader:
+def find_reader(path: str | os.PathLike[str]) -> Reader:
     """Return the reader that was registered last of those whose `can_read` accepts a path."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"a dataset's path must be text or a Path, got {path!r}; name its folder")
-    from pureward.data import readers  # noqa: F401 - registers the built-in ones
-
     for name in reversed(list(READERS)):
         if READERS[name].can_read(Path(path)):
             return READERS[name]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import Dataset
 from pureward.data.episodes import Episode
+from pureward.data.reader import Dataset
 from pureward.errors import InputError
 
 if TYPE_CHECKING:

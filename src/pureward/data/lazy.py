@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from pureward.pixels import to_frames
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pureward.data.episodes import Episode
+T = TypeVar("T")
 
 #: Bytes of images that are read and converted at once.
 BLOCK_BYTES = 1 << 22
@@ -185,10 +185,10 @@ def _frame_shape(shape: tuple[int, ...], size: tuple[int, int] | None) -> tuple[
     return one.shape[1], one.shape[2], one.shape[3]
 
 
-class LazyEpisodes(Sequence["Episode"]):
+class LazyEpisodes(Sequence[T]):
     """Episodes on disk, each read when it is indexed and not kept."""
 
-    def __init__(self, splits: Iterable[str], read: "Callable[[int], Episode]") -> None:
+    def __init__(self, splits: Iterable[str], read: Callable[[int], T]) -> None:
         """Read nothing.
 
         Args:
@@ -202,18 +202,18 @@ class LazyEpisodes(Sequence["Episode"]):
         return len(self.splits)
 
     @overload
-    def __getitem__(self, index: int) -> "Episode": ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> "LazyEpisodes": ...
-    def __getitem__(self, index: int | slice) -> "Episode | LazyEpisodes":
+    def __getitem__(self, index: slice) -> "LazyEpisodes[T]": ...
+    def __getitem__(self, index: int | slice) -> "T | LazyEpisodes[T]":
         """Read one episode, or return some of them unread."""
         if isinstance(index, slice):
             return self._some(range(len(self))[index])
         return self._read(range(len(self))[index])
 
-    def split(self, name: str) -> "LazyEpisodes":
+    def split(self, name: str) -> "LazyEpisodes[T]":
         """Return the episodes of a split, unread."""
         return self._some([row for row, split in enumerate(self.splits) if split == name])
 
-    def _some(self, rows: Sequence[int]) -> "LazyEpisodes":
+    def _some(self, rows: Sequence[int]) -> "LazyEpisodes[T]":
         return LazyEpisodes((self.splits[row] for row in rows), lambda row: self._read(rows[row]))

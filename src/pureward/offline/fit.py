@@ -129,7 +129,7 @@ def fit(
     loaded = {name: load(name, source, **read) for name, source in given.items()}
     if failures is not None:
         one = loaded["failures"]
-        loaded["failures"] = replace(one, episodes=known_failures(one, failures))
+        loaded["failures"] = replace(one, episodes=known_failures(one))
     fitter = _fitter(loaded, method, prior, stack, config, place, seed)
     with directory, StopSignal() as stop:
         _check_settings(directory, settings)  # another process may have been here

@@ -120,7 +120,7 @@ class OnlineReward:
         known = None
         if failures is not None:
             found = _episodes(failures, 0.0, size=data.train.shape[1:])
-            known = FrameBank(known_failures(found, failures), stack=stack, device=self.device)
+            known = FrameBank(known_failures(found), stack=stack, device=self.device)
         if prior is None and row.takes_prior:
             prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
         self.learner = RewardLearner(

@@ -12,14 +12,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from pureward.data.dataset import (
-    READERS,
-    Dataset,
-    find_reader,
-    in_another_order,
-    in_memory,
-    read_episodes,
-)
+from pureward.data.dataset import Dataset, find_reader, in_another_order, in_memory, read_episodes
 from pureward.data.draw import with_frames
 from pureward.data.guard import check_fits, check_outside
 from pureward.data.lazy import LazyFrames
@@ -125,8 +118,7 @@ def score(
             raise InputError(f"{table.file} has other episodes than {source}; delete it")
         if copy:
             whole = read_episodes(source, images=images, size=None)
-            is_file = find_reader(source) is READERS["robomimic"]
-            target = out / ("relabelled.hdf5" if is_file else "relabelled")
+            target = out / f"relabelled{find_reader(source).copy_suffix}"
             if not target.exists():
                 copied = discount
                 write_json(out / _ABOUT, about | {"state": "unfinished", "discount": copied})
@@ -234,15 +226,9 @@ def _copy(source: Path, target: Path, dataset: Dataset, scores: Scores, bonus: f
             values[-1] += bonus
         return values
 
-    reader = find_reader(source)
-    if reader is READERS["robomimic"]:
-        from pureward.data.writers.robomimic import copy_robomimic
-
-        copy_robomimic(source, target, rewards)
-    elif reader is READERS["lerobot"]:
-        from pureward.data.writers.lerobot import copy_lerobot
-
-        copy_lerobot(source, target, rewards)
+    copy = find_reader(source).copy
+    if copy is not None:
+        copy(source, target, rewards)
     else:
         rated = (
             replace(episode, rewards=torch.from_numpy(rewards(number)), rated=True)

@@ -54,7 +54,7 @@ def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
     """Return the frames of known failures to train on, or None."""
     if not config.failures:
         return None
-    episodes = known_failures(_read(Path(config.failures), config, env), config.failures)
+    episodes = known_failures(_read(Path(config.failures), config, env))
     return FrameBank(episodes, stack=config.replay.frame_stack, device=env.device)
 
 

@@ -3,34 +3,57 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
+from typing import Any
 
-from pureward.data.dataset import READERS, Dataset, Options, Reader
-from pureward.data.readers import recognise
+from pureward.data.reader import READERS, Reader
+from pureward.data.readers.recognise import (
+    holds,
+    is_array,
+    is_hdf5,
+    is_image_folder,
+    is_lerobot,
+    is_minari,
+    is_sketches,
+    is_video,
+)
 from pureward.errors import missing_extra
 
 __all__ = ["READERS"]
 
 
-def _register(name: str, can_read: Callable[[Path], bool], extra: str = "data") -> None:
-    """Register the module of a name, which has a function `read` and needs an extra."""
+def _late(name: str, extra: str = "data") -> Callable[..., Any]:
+    """Return a function, MODULE:FUNCTION, whose module needs an extra and is imported at a call."""
+    module, _, function = name.partition(":")
 
-    def read(path: Path, options: Options) -> Dataset:
+    def call(*arguments: Any) -> Any:
         try:
-            module = import_module(f"pureward.data.readers.{name}")
+            found = import_module(f"pureward.data.{module}")
         except ModuleNotFoundError as error:
             raise missing_extra(error, extra) from error
-        return module.read(path, options)
+        return getattr(found, function)(*arguments)
 
-    READERS.register(name)(Reader(can_read=can_read, read=read))
+    return call
 
 
+_BUILT_IN = {
+    "images": Reader(can_read=holds(is_image_folder), read=_late("readers.images:read")),
+    "arrays": Reader(can_read=holds(is_array), read=_late("readers.arrays:read")),
+    "video": Reader(can_read=holds(is_video), read=_late("readers.video:read", "video")),
+    "robomimic": Reader(
+        can_read=is_hdf5,
+        read=_late("readers.robomimic:read"),
+        copy=_late("writers.robomimic:copy_robomimic"),
+        copy_suffix=".hdf5",
+    ),
+    "lerobot": Reader(
+        can_read=is_lerobot,
+        read=_late("readers.lerobot:read", "lerobot"),
+        copy=_late("writers.lerobot:copy_lerobot", "lerobot"),
+    ),
+    "minari": Reader(can_read=is_minari, read=_late("readers.minari:read")),
+    "sketches": Reader(can_read=is_sketches, read=_late("readers.sketches:read")),
+}
 # The last one is asked first, so that a plugin's comes before ours. Folders of Minari and LeRobot
 # datasets may also hold images and videos.
-_register("images", recognise.holds(recognise.is_image_folder))
-_register("arrays", recognise.holds(recognise.is_array))
-_register("video", recognise.holds(recognise.is_video), extra="video")
-_register("robomimic", recognise.is_hdf5)
-_register("lerobot", recognise.is_lerobot, extra="lerobot")
-_register("minari", recognise.is_minari)
-_register("sketches", recognise.is_sketches)
+for _name, _reader in _BUILT_IN.items():
+    READERS.register(_name)(_reader)

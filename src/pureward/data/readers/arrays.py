@@ -15,10 +15,10 @@ import numpy as np
 from numpy.lib import format as npy
 
 from pureward.data.arrays import COLUMNS, check_several, make_episode
-from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarding
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, per_block
+from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import is_array, list_episodes
 from pureward.errors import InputError
 

@@ -10,10 +10,10 @@ import numpy as np
 from PIL import Image
 
 from pureward.data.arrays import make_episode
-from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import check_file, check_pixels, guarding
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks
+from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import in_order, is_image, is_image_folder, list_episodes
 from pureward.errors import InputError
 

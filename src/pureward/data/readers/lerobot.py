@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pureward.data.arrays import make_episode
-from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.guard import FETCH, check_file, guarding
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks
+from pureward.data.reader import Dataset, Options
 from pureward.data.readers.images import decode
 from pureward.data.readers.lerobot_layout import (
     Info,

@@ -17,7 +17,6 @@ from minari.dataset.minari_storage import MinariStorage, is_image_space
 from PIL import Image
 
 from pureward.data.arrays import to_tensor
-from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, guarding, read_json
 from pureward.data.hdf5 import (
@@ -30,6 +29,7 @@ from pureward.data.hdf5 import (
     rows_at_once,
 )
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks, per_block
+from pureward.data.reader import Dataset, Options
 from pureward.data.readers.images import decode
 from pureward.data.readers.recognise import minari_folder
 from pureward.errors import InputError

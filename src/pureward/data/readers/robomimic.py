@@ -11,11 +11,11 @@ import h5py
 import numpy as np
 
 from pureward.data.arrays import make_episode
-from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarding
 from pureward.data.hdf5 import check_group, check_heaps, own_member, read_rows, rows_at_once
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
+from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import in_order
 from pureward.errors import InputError
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pureward.data.dataset import Dataset, Options, find_reader
+from pureward.data.dataset import find_reader
 from pureward.data.episodes import FAILURE, Episode
 from pureward.data.lazy import LazyEpisodes
+from pureward.data.reader import Dataset, Options
 from pureward.data.sketches import (
     SUFFIX,
     Sketch,
@@ -54,7 +55,12 @@ def read(path: Path, options: Options) -> Dataset:
         where = f"{path}, episode {number}"
         return _rated(dataset[number], found[number], splits[index], where)
 
-    return replace(dataset, path=path, episodes=LazyEpisodes(splits, episode))
+    return replace(
+        dataset,
+        path=path,
+        failure_mark="mark one with the key f in `pureward studio`",
+        episodes=LazyEpisodes(splits, episode),
+    )
 
 
 def _failed(sketches: list[Sketch]) -> bool:

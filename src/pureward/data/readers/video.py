@@ -14,10 +14,10 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from pureward.data.arrays import make_episode
-from pureward.data.dataset import Dataset, Options
 from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, check_pixels, guarding
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, check_same_shape, per_block
+from pureward.data.reader import Dataset, Options
 from pureward.data.readers.decoder import Index, decoder_of, opened
 from pureward.data.readers.recognise import DEMUXERS, is_array, is_video, list_episodes
 from pureward.errors import InputError
