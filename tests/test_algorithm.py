@@ -138,7 +138,9 @@ def test_a_terminal_step_is_paid_for_the_absorbing_state_after_it():
     )
     replay.add(before, torch.zeros(WORLDS, 1), step)
     labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]
-    learner = purl(replay, labels, agent=agent, absorbing_reward=lambda: torch.tensor([6.0]))
+    spec = SimpleNamespace(reward="imitation", ceiling=9.0, absorbing=True)
+    learned = SimpleNamespace(spec=spec, absorbing_reward=lambda: torch.tensor([6.0]))
+    learner = purl(replay, labels, agent=agent, learned=learned)
     learner.improve(2)
     for batch in agent.batches:
         first = batch.state[:, 0] == 0
@@ -149,7 +151,9 @@ def test_a_terminal_step_is_paid_for_the_absorbing_state_after_it():
 def test_rewards_at_the_ceiling_and_above_the_threshold_are_counted():
     replay = filled(1)  # arrivals 2 and 3 alone
     labels = FreshLabels(NumberReward(), replay)  # type: ignore[arg-type]
-    metrics = purl(replay, labels, ceiling=3.0, threshold=2.0).improve(8)
+    learner = purl(replay, labels)
+    learner.ceiling, learner.threshold = 3.0, 2.0
+    metrics = learner.improve(8)
     threes = metrics["reward/mean"].item() - 2.0
     assert 0 < threes < 1
     assert metrics["reward/saturated"].item() == pytest.approx(threes)  # 3 is at the ceiling
@@ -180,9 +184,10 @@ def test_half_of_the_unlabeled_is_from_the_memory():
     replay, memory = filled(4), FrameMemory(50, SHAPE, torch.device("cpu"))
     memory.add(frames_of(torch.full((3,), 99)), torch.Generator().manual_seed(0))
     opponent = adversary(memory=memory)
-    drawn = opponent.unlabeled(replay, 16, torch.Generator().manual_seed(0))[:, 0, 0, 0]
-    assert len(drawn) == 16
-    assert int((drawn == 99).sum()) == 8
+    frames, steps = opponent.unlabeled(replay, 16, torch.Generator().manual_seed(0))
+    assert frames.shape == (16, *SHAPE)
+    assert (frames[8:] == 99).all()
+    assert torch.equal(frames[:8], replay.arrival_frames(steps))
 
 
 def test_every_update_of_d_has_frames_of_its_own_and_half_from_the_memory():

@@ -13,7 +13,7 @@ method chooses among them (`rewards/methods.py`). All methods use this class, th
 too. Discriminator and policy sample their own minibatches, so one may have more updates.
 """
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,7 @@ from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
 from pureward.relabel import Labels
 from pureward.rewards.discriminator import Discriminator
+from pureward.rewards.learned import LearnedReward
 
 # The memory gets one in eight of the newest frames: consecutive frames are near copies.
 _MEMORY_STRIDE = 8
@@ -89,21 +90,29 @@ class Adversary:
         positive = self.positives.sample(count, generator)
         if self.absorbing is not None:
             positive = self.absorbing.among_positives(positive, generator)
-        kinds = [positive, self.unlabeled(agent, count, generator)]
+        kinds = [positive, self.unlabeled(agent, count, generator)[0]]
         if self.failures is not None:
             kinds.append(self.failures.sample(count, generator))
         # Unlabeled frames from the memory are at the end, so an update takes every n-th frame.
         return [tuple(kind[at::updates] for kind in kinds) for at in range(updates)]
 
-    def unlabeled(self, agent: AgentFrames, count: int, generator: torch.Generator) -> Tensor:
-        """Sample agent frames (count, channels, height, width); half from the memory, if any."""
+    def unlabeled(
+        self, agent: AgentFrames, count: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Sample agent frames, half of them from the memory, if there is one.
+
+        Returns:
+            The frames (count, channels, height, width), and the steps (recent,) of the first ones,
+            which are not from the memory.
+        """
         old = 0 if self.memory is None else count // 2
-        frames = agent.arrival_frames(agent.sample_steps(count - old, generator))
+        steps = agent.sample_steps(count - old, generator)
+        frames = agent.arrival_frames(steps)
         if self.memory is not None:
             frames = torch.cat([frames, self.memory.sample(old, generator)])
         if self.absorbing is not None:
             frames = self.absorbing.among_unlabeled(frames, generator)
-        return frames
+        return frames, steps
 
     def remember(self, agent: AgentFrames, steps: Tensor, generator: torch.Generator) -> None:
         """Add one in eight of new steps (count,) to the memory, if there is one."""
@@ -125,9 +134,7 @@ class Purl:
         batch: int,
         generator: torch.Generator,
         adversary: Adversary | None = None,
-        ceiling: float = float("inf"),
-        threshold: float = 0.0,
-        absorbing_reward: Callable[[], Tensor] | None = None,
+        learned: LearnedReward | None = None,
     ) -> None:
         """Store the parts.
 
@@ -138,19 +145,21 @@ class Purl:
             batch: windows in an update of the agent.
             generator: for the sampling of the agent's updates.
             adversary: D and its positives; None if the method has no discriminator.
-            ceiling: r_max, for the metric reward/saturated.
-            threshold: the reward at D = ½, for the metric reward/open.
-            absorbing_reward: returns the reward of the absorbing state; None if there is none.
+            learned: the reward that `labels` are of; None for the task's own.
         """
         self.agent = agent
         self.replay = replay
         self.labels = labels
         self.adversary = adversary
-        self.ceiling = ceiling
-        self.threshold = threshold
-        self._absorbing_reward = absorbing_reward
         self._batch = batch
         self._generator = generator
+        # For metrics: r_max, and the reward at D = ½.
+        self.ceiling, self.threshold = math.inf, 0.0
+        self.absorbing_reward = None
+        if learned is not None and learned.spec.reward == "imitation":
+            self.ceiling, self.threshold = learned.spec.ceiling, math.log(2)  # −log(1 − ½)
+            if learned.spec.absorbing:
+                self.absorbing_reward = learned.absorbing_reward
 
     def arrive(self) -> None:
         """Process the newest step of every world: labels and memory."""
@@ -189,9 +198,9 @@ class Purl:
         windows = self.replay.sample(updates * self._batch, self._generator)
         rewards = self.labels(windows)
         returns = windows.n_step_return(rewards)
-        if self._absorbing_reward is not None:
+        if self.absorbing_reward is not None:
             returns = returns + windows.absorbing_return(
-                self._absorbing_reward(), self.replay.config.discount
+                self.absorbing_reward(), self.replay.config.discount
             )
         metrics: dict[str, Tensor] = {}
         for part, reward in zip(windows.chunk(updates), returns.chunk(updates), strict=True):

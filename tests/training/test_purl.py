@@ -446,7 +446,7 @@ def test_a_run_that_does_not_save_its_replay_keeps_a_part_of_the_memory(data, tm
     with ExitStack() as stack:
         run = training_run.Run(config, directory, saved, stack)
         stack.enter_context(run.log)
-        memory = run.learner.reward.memory
+        memory = run.learner.memory
         assert memory.tensors()["offered"] == saved.tensors["learner/thinned/offered"] > 0
         before = saved.tensors["learner/thinned/frames"].flatten(1).unique(dim=0)
         assert torch.equal(memory.thinned()["frames"].flatten(1).unique(dim=0), before)

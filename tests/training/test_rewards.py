@@ -11,12 +11,15 @@ import torch
 from pureward.data.frames import FrameBank
 from pureward.data.replay.replay import Replay
 from pureward.errors import InputError
+from pureward.online.learner import RewardLearner
 from pureward.online.supervision import Supervision
-from pureward.relabel import CachedLabels, FreshLabels
+from pureward.purl import Purl
+from pureward.relabel import CachedLabels, FreshLabels, Labels, TaskLabels
 from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.view import View
-from pureward.training.reward import RunReward
+from pureward.runs.config import RunConfig
+from pureward.training.reward import build_labels, build_reward_learner
 from tiny import SMALL_REWARD, tiny
 
 SHAPE = (3, 32, 32)
@@ -31,6 +34,13 @@ def bank(*rewards: float) -> FrameBank:
     return FrameBank([episode])  # type: ignore[list-item]
 
 
+def replay_of(config: RunConfig) -> Replay:
+    """An empty replay of four worlds."""
+    return Replay(
+        config.replay, worlds=4, horizon=9, state_size=1, action_size=1, frame_shape=SHAPE
+    )
+
+
 def built(
     method: str,
     *rewards: float,
@@ -39,7 +49,7 @@ def built(
     view: View | None = None,
     terminates: bool = False,
     **settings,
-) -> RunReward:
+) -> RewardLearner:
     """The reward of a run on positives with rewards, or with 0 and 1."""
     needs = METHODS[method].positives
     assert needs is not None
@@ -47,22 +57,21 @@ def built(
     reward = replace(SMALL_REWARD, network=network, **settings)
     run = {needs: "X", "failures": "Y" if failures else ""} | (run or {})
     config = tiny("runs/none", method=method, reward=reward, **run)
-    replay = Replay(
-        config.replay, worlds=4, horizon=9, state_size=1, action_size=1, frame_shape=SHAPE
-    )
     data = Supervision(train=bank(*(rewards or (0.0, 1.0))), held_out=None, failures=None)
     known = bank(0.0, 0.0) if failures else None
-    return RunReward(config, replay, data, known, terminates=terminates)
+    return build_reward_learner(config, replay_of(config), data, known, terminates=terminates)
 
 
-def adversary(reward: RunReward):
+def adversary(reward: RewardLearner):
     assert reward.adversary is not None
     return reward.adversary
 
 
-def learned(reward: RunReward):
-    assert reward.learned is not None
-    return reward.learned
+def joined(reward: RewardLearner | None) -> Purl:
+    """Algorithm 1 with a reward and without an agent."""
+    learned = reward.learned if reward else None
+    parts: dict = dict.fromkeys(("agent", "replay", "labels", "generator"))
+    return Purl(**parts, batch=1, learned=learned)
 
 
 def test_d_has_the_settings_of_the_run():
@@ -87,14 +96,14 @@ def test_only_gail_noreg_has_no_augmentation(method):
 def test_a_reward_model_has_the_settings_of_the_run_and_the_members_of_its_method():
     fit = replace(SMALL_REWARD.model, learning_rate=3e-4, epochs=2)
     for method, members in (("prl", 1), ("prl-ensemble", 5), ("nn-purl", 1)):
-        model = built(method, model=fit, view=View(crop=0.7)).learner.model
+        model = built(method, model=fit, view=View(crop=0.7)).model
         assert model is not None
         assert model.config == fit
         assert [n.config for n in model.networks] == [replace(SEEN, view=View(crop=0.7))] * members
 
 
 def test_ensemble_members_start_from_different_weights():
-    model = built("prl-ensemble").learner.model
+    model = built("prl-ensemble").model
     assert model is not None
     heads = torch.stack([network.head.weight for network in model.networks])
     assert len(heads.unique(dim=0)) == 5
@@ -109,20 +118,29 @@ def test_ensemble_members_start_from_different_weights():
     ],
 )
 def test_a_gate_counts_from_the_lowest_annotated_reward_below_zero(method, rewards, lowest):
-    gate = learned(built(method, *rewards))
+    gate = built(method, *rewards).learned
     assert gate.spec.lowest == gate.zero == lowest
 
 
 def test_ceiling_and_threshold_by_method():
-    imitated, gated = built("nn-pugail", ceiling=0.8), built("nn-purl", ceiling=0.8)
-    assert learned(imitated).spec.ceiling == imitated.ceiling == 0.8
+    reward = built("nn-pugail", ceiling=0.8)
+    imitated = joined(reward)
+    assert reward.learned.spec.ceiling == imitated.ceiling == 0.8
     assert imitated.threshold == pytest.approx(math.log(2))  # −log(1 − ½)
-    assert (gated.ceiling, gated.threshold) == (math.inf, 0.0)
+    for other in (joined(built("nn-purl", ceiling=0.8)), joined(None)):
+        assert (other.ceiling, other.threshold) == (math.inf, 0.0)
+
+
+def labels(reward: RewardLearner | None, kind: str) -> Labels:
+    """The labels of a run with this setting."""
+    config = tiny("runs/none", reward=replace(SMALL_REWARD, labels=kind))
+    return build_labels(config, replay_of(config), reward)
 
 
 def test_labels_and_memory_follow_the_settings():
-    assert isinstance(built("nn-purl", labels="fresh").labels, FreshLabels)
-    assert isinstance(built("nn-purl", labels="cached").labels, CachedLabels)
+    assert isinstance(labels(built("nn-purl"), "fresh"), FreshLabels)
+    assert isinstance(labels(built("nn-purl"), "cached"), CachedLabels)
+    assert isinstance(labels(None, "cached"), TaskLabels)
     assert adversary(built("nn-pugail")).memory is None
     opponent = adversary(built("nn-purl", memory=5))
     assert opponent.memory is not None
@@ -139,29 +157,26 @@ def test_the_reward_model_fits_the_annotated_rewards():
     fit = replace(SMALL_REWARD.model, learning_rate=1e-2, epochs=60, held_out=0.0)
     reward = built("prl", *[3.0] * 8, model=fit, view=View.off())
     passes: list = []
-    assert reward.learner is not None
-    report = reward.learner.fit(passes.append)
+    report = reward.fit(passes.append)
     assert report is not None
     assert len(passes) == 60
     assert report.train_error < 0.5 < passes[0].fitting_error
-    imitated = built("nn-pugail").learner
-    assert imitated is not None
-    assert imitated.fit(passes.append) is None
+    assert built("nn-pugail").fit(passes.append) is None
 
 
 def test_imitation_has_an_absorbing_state_where_episodes_terminate():
     reward = built("gail", terminates=True)
-    assert reward.absorbing_reward is not None
+    absorbing_reward = joined(reward).absorbing_reward
+    assert absorbing_reward is not None
     black = torch.zeros(1, *SHAPE, dtype=torch.uint8)
-    assert torch.equal(reward.absorbing_reward(), learned(reward)(black))
-    assert reward.learner is not None
-    assert adversary(reward).absorbing is reward.learner.absorbing
+    assert torch.equal(absorbing_reward(), reward.learned(black))
+    assert adversary(reward).absorbing is reward.absorbing is not None
     for other in (
         built("gail"),
         built("gail", terminates=True, absorbing=False),
         built("pnrl", terminates=True),
     ):
-        assert other.absorbing_reward is None
+        assert joined(other).absorbing_reward is None
         assert adversary(other).absorbing is None
 
 

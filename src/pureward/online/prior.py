@@ -73,33 +73,20 @@ class PriorUpdates:
         self.prior.load_state_dict(state)
 
     def _evidence(self, generator: torch.Generator) -> Evidence:
-        unlabeled, unlabeled_episodes = self._agent_scores(generator)
+        frames, steps = self.adversary.unlabeled(self.agent, _FRAMES, generator)
+        # The memory is a sample of the whole run: each of its frames counts as its own episode.
+        alone = -1 - torch.arange(len(frames) - len(steps), device=self.agent.device)
         positive, positive_episodes = self._scores(self.data.held_out, generator)
         known = self.data.failures if self.adversary.failures is not None else None
         failure, failure_episodes = self._scores(known)
         return Evidence(
             held_out_positive_logits=positive,
             held_out_episodes=positive_episodes,
-            unlabeled_logits=unlabeled,
-            unlabeled_episodes=unlabeled_episodes,
+            unlabeled_logits=self.adversary.discriminator.logits(frames),
+            unlabeled_episodes=torch.cat([self.agent.episodes(steps), alone]),
             failure_logits=failure,
             failure_episodes=failure_episodes,
         )
-
-    def _agent_scores(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """D's logits of agent frames, mixed as in its updates, and their episodes."""
-        memory = self.adversary.memory
-        old = 0 if memory is None else _FRAMES // 2
-        steps = self.agent.sample_steps(_FRAMES - old, generator)
-        frames, episodes = [self.agent.arrival_frames(steps)], [self.agent.episodes(steps)]
-        if memory is not None:
-            frames.append(memory.sample(old, generator))
-            # A sample of the whole run: each frame counts as its own episode.
-            episodes.append(-1 - torch.arange(old, device=self.agent.device))
-        seen = torch.cat(frames)
-        if self.adversary.absorbing is not None:
-            seen = self.adversary.absorbing.among_unlabeled(seen, generator)
-        return self.adversary.discriminator.logits(seen), torch.cat(episodes)
 
     def _scores(
         self, bank: FrameBank | None, absorbing: torch.Generator | None = None

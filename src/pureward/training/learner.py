@@ -13,6 +13,7 @@ from torch import Tensor
 from pureward.agents import AGENTS
 from pureward.agents.exploration import Exploration
 from pureward.capture import Beside, CapturedCall
+from pureward.data.replay.memory import FrameMemory
 from pureward.data.replay.replay import Replay
 from pureward.envs import BatchEnv
 from pureward.errors import TrainingError
@@ -21,7 +22,7 @@ from pureward.runs.checkpoint import flattened, under
 from pureward.runs.config import RunConfig
 from pureward.training.guide import Guide
 from pureward.training.meter import Meter
-from pureward.training.reward import build_reward
+from pureward.training.reward import build_labels, load_reward_learner
 from pureward.types import Observation, Step
 
 
@@ -58,24 +59,23 @@ class Learner:
         self.guide = (
             Guide(env, share=config.guided, generator=self.generator) if config.guided else None
         )
-        self.reward = build_reward(config, env, self.replay)
+        self.reward = load_reward_learner(config, env, self.replay)  # None: the task's own
+        self.labels = build_labels(config, self.replay, self.reward)
         self.purl = Purl(
             agent=self.agent,
             replay=self.replay,
-            labels=self.reward.labels,
+            labels=self.labels,
             batch=config.batch,
             generator=self.generator,
-            adversary=self.reward.adversary,
-            ceiling=self.reward.ceiling,
-            threshold=self.reward.threshold,
-            absorbing_reward=self.reward.absorbing_reward,
+            adversary=self.reward.adversary if self.reward else None,
+            learned=self.reward.learned if self.reward else None,
         )
         self.updates = 0
         self._agent_meter = Meter(env.device, updates=config.updates_per_step)
         self._reward_meter = Meter(env.device)
         self._captured: dict[str, CapturedCall] = {}
         # On CUDA, D learns beside the policy, if the policy's updates do not read D.
-        cached = bool(self.reward.labels.tensors()) and self.reward.absorbing_reward is None
+        cached = bool(self.labels.tensors()) and self.purl.absorbing_reward is None
         apart = self.purl.adversary is not None and cached and self._captures()
         self._beside = Beside(env.device) if apart else None
 
@@ -100,10 +100,22 @@ class Learner:
     def add(self, obs: Observation, action: Tensor, step: Step) -> None:
         """Add one step of every world to the replay, and score it if scores are cached."""
         self.replay.add(obs, action, step)
-        self.reward.arrive(step)
-        changed = self.reward.step_tensors()
+        if self.reward and self.reward.absorbing:
+            self.reward.absorbing.arrive(step.terminated, step.terminated | step.truncated)
+        changed = self._step_tensors()
         if changed:
             self._run("arrive", self._arrive, changed.values)
+
+    def end_episodes(self) -> None:
+        """Leave out the episodes that are under way: the next step begins new ones."""
+        self.replay.end_episodes()
+        if self.reward and self.reward.absorbing:
+            self.reward.absorbing.end_episodes()
+
+    @property
+    def memory(self) -> FrameMemory | None:
+        """The sample of all past agent frames, if D uses one."""
+        return self.purl.adversary.memory if self.purl.adversary else None
 
     def learn_reward(self) -> None:
         """Update D and score some replayed steps again.
@@ -131,14 +143,15 @@ class Learner:
 
     def update_discriminator(self) -> None:
         """Make D's updates of one control step."""
-        own = self.reward.generators()  # graphs that run side by side may not share one
+        # Graphs that run side by side may not share a generator.
+        own = self.reward.generators() if self.reward else []
         self._run(
             "discriminate", self._discriminate, self._changed_by_discriminator, generators=own
         )
 
     def refresh_scores(self) -> None:
         """Score some replayed steps again, if scores are cached."""
-        scores = self.reward.labels.tensors()
+        scores = self.labels.tensors()
         if scores:
             self._run("refresh", self._refresh, scores.values)
 
@@ -167,39 +180,47 @@ class Learner:
         Without the replay, of the frame memory only a part is saved: if it were empty after a
         resume, D would forget failures.
         """
-        with_replay, memory = self.config.save_replay, self.reward.memory
+        with_replay, memory = self.config.save_replay, self.memory
         return {
             **flattened("agent", self.agent.state_dict()),
-            **flattened("reward", self.reward.tensors()),
+            **flattened("reward", self.reward.tensors() if self.reward else {}),
             **flattened("replay", self.replay.state_dict() if with_replay else {}),
-            **flattened("remembered", self.reward.step_tensors() if with_replay else {}),
             **flattened("thinned", {} if with_replay or memory is None else memory.thinned()),
-            **flattened("agent_meter", self._agent_meter.tensors()),
-            **flattened("reward_meter", self._reward_meter.tensors()),
-            **flattened("guide", self.guide.tensors() if self.guide else {}),
+            **self._copied(),
             "generator": self.generator.get_state(),
-            "exploration": self.exploration.scale,
-            "noise": self.exploration.noise,
             "updates": torch.tensor(self.updates),
         }
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `state_dict` returned."""
         self.agent.load_state_dict(under("agent", saved))
-        self.reward.load_tensors(under("reward", saved))
+        if self.reward:
+            self.reward.load_tensors(under("reward", saved))
         if self.config.save_replay:
             self.replay.load_state_dict(under("replay", saved))
-            _copy(self.reward.step_tensors(), under("remembered", saved))
-        elif self.reward.memory is not None:
-            self.reward.memory.load_thinned(under("thinned", saved))
-        _copy(self._agent_meter.tensors(), under("agent_meter", saved))
-        _copy(self._reward_meter.tensors(), under("reward_meter", saved))
-        if self.guide:
-            _copy(self.guide.tensors(), under("guide", saved))
+        elif self.memory is not None:
+            self.memory.load_thinned(under("thinned", saved))
+        for name, tensor in self._copied().items():
+            tensor.copy_(saved[name])
         self.generator.set_state(saved["generator"].cpu())
-        self.exploration.scale.copy_(saved["exploration"])
-        self.exploration.noise.copy_(saved["noise"])
         self.updates = int(saved["updates"])
+
+    def _copied(self) -> dict[str, Tensor]:
+        """The tensors of a checkpoint that are loaded by a copy, by name."""
+        return {
+            **flattened("remembered", self._step_tensors() if self.config.save_replay else {}),
+            **flattened("agent_meter", self._agent_meter.tensors()),
+            **flattened("reward_meter", self._reward_meter.tensors()),
+            **flattened("guide", self.guide.tensors() if self.guide else {}),
+            "exploration": self.exploration.scale,
+            "noise": self.exploration.noise,
+        }
+
+    def _step_tensors(self) -> dict[str, Tensor]:
+        """What is stored per agent step outside the replay: frame memory and scores."""
+        memory = {} if self.memory is None else self.memory.tensors()
+        frames = {f"memory.{name}": value for name, value in memory.items()}
+        return frames | {f"labels.{name}": value for name, value in self.labels.tensors().items()}
 
     def _can_update_discriminator(self) -> bool:
         return self.purl.adversary is not None and len(self.replay) >= self.config.reward.batch
@@ -211,7 +232,7 @@ class Learner:
         return self._agent_meter.tensors()["count"]
 
     def _refresh(self) -> Tensor:
-        self.reward.labels.refresh()
+        self.labels.refresh()
         return self._agent_meter.tensors()["count"]
 
     def _discriminate(self) -> Tensor:
@@ -226,7 +247,8 @@ class Learner:
         return [*agent, *self._agent_meter.tensors().values()]
 
     def _changed_by_discriminator(self) -> list[Tensor]:
-        return [*self.reward.trained(), *self._reward_meter.tensors().values()]
+        trained = self.reward.trained() if self.reward else []
+        return [*trained, *self._reward_meter.tensors().values()]
 
     def _run(
         self,
@@ -249,8 +271,3 @@ class Learner:
         # Reading frames from host memory synchronises, which a graph cannot do.
         on_host = self.config.replay.storage == "host"
         return self.device.type == "cuda" and not on_host and self.agent.captures
-
-
-def _copy(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
-    for name, tensor in own.items():
-        tensor.copy_(saved[name])

@@ -58,7 +58,7 @@ class Run:
         )
         self.env = opened.enter_context(env)
         self.learner = Learner(config, self.env)
-        self.reward = self.learner.reward.learner  # None for the task's own reward
+        self.reward = self.learner.reward
         env = config.make_env(config.evaluate_episodes, cameras=cameras)
         self.eval_env = opened.enter_context(env)
         self.obs = self.env.reset()
@@ -73,7 +73,7 @@ class Run:
         self.truth = Truth(
             self.learner.replay,
             staggered=self.env.stagger,
-            has_memory=self.learner.reward.memory is not None,
+            has_memory=self.learner.memory is not None,
         )
         metrics_bytes = self._restore(saved) if saved else 0
         self.log = MetricsLog(
@@ -247,8 +247,7 @@ class Run:
             self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
             self.truth.load_tensors(tensors)
             if not self.env.state_dict():  # it cannot continue its episodes
-                self.learner.replay.end_episodes()
-                self.learner.reward.end_episodes()
+                self.learner.end_episodes()
                 self.truth.end_episodes()
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
