@@ -151,6 +151,13 @@ def test_runs_that_have_just_started_can_be_reported(tmp_path):
     assert "None of these runs has been evaluated yet." in path.read_text()
 
 
+def test_probes_without_a_share_are_left_out(make, tmp_path):
+    diverged = dict.fromkeys(PROBE, float("nan"))
+    path = tmp_path / "report.html"
+    write_report(path, [make("gail", 40.0, probe=diverged).path])
+    assert "<h2>P(success)</h2>" not in path.read_text()
+
+
 def test_runs_of_two_tasks_are_not_compared(tmp_path, make):
     rows = [{"kind": "eval", "step": 1, "return": 900.0, "return_ci95": 1.0}]
     walker = write_run(tmp_path / "walker", "gail", rows, task="walker")

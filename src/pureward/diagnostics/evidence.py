@@ -41,9 +41,8 @@ class ScoredEpisode:
 
     def returns(self) -> dict[str, float]:
         """Sums over the episode, and the share of steps with D above ½."""
-        sums = {"true_return": self.episode.rewards, "learned_return": self.learned}
-        sums |= {} if self.predicted is None else {"predicted_return": self.predicted}
-        returns = {name: float(values.sum()) for name, values in sums.items()}
+        sums = {"true": self.episode.rewards, "learned": self.learned, "predicted": self.predicted}
+        returns = {f"{k}_return": float(v.sum()) for k, v in sums.items() if v is not None}
         if self.success is not None:
             returns["success"] = float((self.success > 0.5).float().mean())
         return returns
@@ -52,21 +51,19 @@ class ScoredEpisode:
         """The episode as frames over panels of the rewards, and of D if there is one."""
         assert self.episode.frames is not None
         returns, paid = self.returns(), self.learned.numpy()
-        rated, kind = self.episode.rated, "learned"
-        truth = {"true r": (self.episode.rewards.numpy(), "k")} if rated else {}
-        panels = [Panel(title="true r", tracks=truth)] if rated else []
-        if self.predicted is None:
-            learned = "r = −log(1 − D)"
-            panels.append(Panel(title=learned, tracks={learned: (paid, "C1")}))
+        truth = {"true r": (self.episode.rewards.numpy(), "k")} if self.episode.rated else {}
+        if self.predicted is None:  # its scale is not that of the true reward
+            kind, label = "learned", "r = −log(1 − D)"
+            scales = {"true r": truth, label: {label: (paid, "C1")}}
         else:
             kind = "predicted"
-            tracks = truth | {"predicted r_φ": (self.predicted.numpy(), "C0")}
             gated = {} if self.success is None else {"gated r": (paid, "C1--")}
-            panels = [Panel(title="reward", tracks=tracks | gated)]
+            scales = {"reward": truth | {"predicted r_φ": (self.predicted.numpy(), "C0")} | gated}
+        panels = [Panel(title=name, tracks=tracks) for name, tracks in scales.items() if tracks]
         if self.success is not None:
             trust = {"D": (self.success.numpy(), "C2")}
             panels.append(Panel(title="D", tracks=trust, highest=1.0, threshold=0.5))
-        known = f", true return {returns['true_return']:.1f}" if rated else ""
+        known = f", true return {returns['true_return']:.1f}" if truth else ""
         return Strip(
             title=f"{title}: {kind} return {returns[f'{kind}_return']:.1f}{known}",
             frames=np.stack(cameras(self.episode.frames[1:]), axis=1),
@@ -123,21 +120,21 @@ def probe(
     with policy.config.make_env(episodes, place, seed=seed, cameras=True) as env:
         scored = [score_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
     order = by_difference(scored)
+    title = f"{history.task}, {history.method}, episode"
+    strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
+    out = out or run / "probe"
+    picture, film, table = (out / name for name in ("evidence.png", "evidence.mp4", "probe.json"))
+    save_figure(draw_strips(strips), picture)
+    film_strip(strips[0], film, 1.0 / env.control_step)
     rows = [one.returns() for one in scored]
-    names = ("evidence.png", "evidence.mp4", "probe.json")
-    files = [(out or run / "probe") / name for name in names]
     found = ProbeResult(
         verdict=history.verdict(),
         env_steps=policy.env_steps,
         means={name: sum(row[name] for row in rows) / len(rows) for name in rows[0]},
         eta=read_eta(history),
-        files=files,
+        files=[picture, film, table],
     )
-    title = f"{history.task}, {history.method}, episode"
-    strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
-    save_figure(draw_strips(strips), files[0])
-    film_strip(strips[0], files[1], 1.0 / env.control_step)
-    table = {
+    facts = {
         "run": str(run),
         "task": history.task,
         "method": history.method,
@@ -150,7 +147,7 @@ def probe(
         "parted_most_first": order,
         "episodes": rows,
     }
-    write_json(files[2], table)
+    write_json(table, facts)
     return found
 
 

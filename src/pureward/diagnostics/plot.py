@@ -16,6 +16,7 @@ from matplotlib.ticker import EngFormatter
 from pureward.diagnostics.history import History, true_eta
 from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
+from pureward.diagnostics.verdict import COORDINATES
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
 
@@ -33,7 +34,7 @@ _ABSENT = {
     SUCCESS: "none of these runs has probed P(success); methods with a discriminator do",
     PRIOR: "none of these runs has a class prior; pugail, nn-pugail, purl and nn-purl do",
 }
-_PANEL = (4.2, 3.2)  # inches
+PANEL = (4.2, 3.2)  # inches
 _STYLES = ("-", "--", ":", "-.")  # of lines of one method, which share its colour
 _BAND_SEEDS = 3  # with fewer seeds, the interval of a share is wider than [0, 1]
 _LONG_LABEL = 32  # characters from which on a legend has one column
@@ -199,7 +200,7 @@ def _draw(axis: Axes, curve: _Curve, band: tuple[float, float] | None = (-np.inf
 
 
 def _figure(panels: int, **options: Any) -> tuple[Figure, Sequence[Axes]]:
-    figure = Figure(figsize=(_PANEL[0] * panels, _PANEL[1]), layout="constrained")
+    figure = Figure(figsize=(PANEL[0] * panels, PANEL[1]), layout="constrained")
     return figure, figure.subplots(1, panels, squeeze=False, **options)[0]
 
 
@@ -224,12 +225,13 @@ def _find(runs: Sequence[History], metric: str) -> tuple[str, str]:
     for kind, name in [(head, rest)] if head in kinds else [(kind, metric) for kind in kinds]:
         if any(len(run.series(kind, name)) for run in runs):
             return kind, name
-    names = {name for run in runs for row in run.rows if row["kind"] in kinds for name in row}
-    names -= {"kind", "step", "seconds", "updates"}
+    rows = [row for run in runs for row in run.rows if row["kind"] in kinds]
+    names = {name for row in rows for name in row} - COORDINATES
     if not names:
         raise InputError("none of these runs has measured anything yet; let them run for a while")
     # "success" plots the probes; that of evaluations needs its kind.
     choices = [SUCCESS] if any(name.startswith(f"{SUCCESS}/") for name in names) else []
     choices += sorted(f"eval/{name}" if name == SUCCESS else name for name in names)
-    listed = ", ".join(choices)
-    raise InputError(f"none of these runs has measured {metric!r}; choose from {listed}")
+    raise InputError(
+        f"none of these runs has measured {metric!r}; choose from {', '.join(choices)}"
+    )

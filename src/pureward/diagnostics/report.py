@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from pureward.diagnostics.history import History, read_eta, read_histories, trained_for
 from pureward.diagnostics.lines import Line, lines
 from pureward.diagnostics.plot import PRIOR, SUCCESS, curves
+from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import LARGE_GAP, MOST, OVERFIT, describe_reward
 from pureward.files import read_file, whole_file
 from pureward.rewards.methods import METHODS
@@ -157,8 +158,8 @@ def _curves(kind: str, found: Sequence[History]) -> list[str]:
 
 
 def _success(found: Sequence[History]) -> list[str]:
-    probed = [run for run in found if any(row["kind"] == "probe" for row in run.rows)]
-    probed = [run for run in probed if METHODS[run.method].has_discriminator]
+    shares = {f"success/{source}" for source in SOURCES}
+    probed = [run for run in found if any(shares & row.keys() for row in run.rows)]
     if not probed:
         return []
     image = _image(curves(probed, metric=SUCCESS), "P(success)")
@@ -223,12 +224,12 @@ def describe_success(run: History) -> str:
     """Return P(success) of each source at the end of a run, and whether D has overfitted."""
     numbers = run.verdict().numbers
     sentence = f"{run.method}: {describe_reward(numbers)}."
-    held_out = numbers.get("success/held_out", math.nan)
-    gap = numbers.get("success/train", math.nan) - held_out
-    if gap > OVERFIT:
-        return f"{sentence} D has overfitted to its trained frames."
-    generalises = gap <= OVERFIT and held_out >= MOST
-    return f"{sentence} D generalises to held-out frames." if generalises else sentence
+    trained, held_out = (numbers.get(f"success/{s}", math.nan) for s in ("train", "held_out"))
+    if trained - held_out > OVERFIT:
+        sentence += " D has overfitted to its trained frames."
+    elif trained - held_out <= OVERFIT and held_out >= MOST:  # neither if one is NaN
+        sentence += " D generalises to held-out frames."
+    return sentence
 
 
 def describe_error(run: History) -> str:

@@ -29,6 +29,7 @@ FORGOT = 0.3  # highest P(success) of failures after the best policy that counts
 GOOD, POOR = 0.8, 0.5
 LARGE_GAP = 1 - GOOD  # relative difference of predicted and true, or of best and last return
 LARGE_GAP_ALONE = 0.5  # the same as a share of the predicted return, if no expert is known
+COORDINATES = {"kind", "step", "seconds", "updates"}  # of a row; its other names are metrics
 
 Numbers = Mapping[str, float]
 Rows = Sequence[Mapping[str, Any]]
@@ -72,11 +73,7 @@ def find_verdict(
         for name, share in (("return", "share_of_expert"), ("return/best", "share_of_expert/best")):
             if name in numbers:
                 numbers[share] = (numbers[name] - low) / (expert - low)
-    kind = METHODS[method].reward
-    missing = "the metrics so far allow no verdict; let the run reach an evaluation and a probe"
-    if kind == "truth":
-        missing = "the reward is the task's own, so there is none to judge"
-    name, sentence = next(_all_verdicts(numbers, kind), ("undecided", missing))
+    name, sentence = next(_all_verdicts(numbers, METHODS[method].reward))
     return Verdict(name=name, sentence=sentence + _true_return(numbers), numbers=numbers)
 
 
@@ -94,18 +91,18 @@ def late_numbers(rows: Rows) -> dict[str, float]:
         late = [row for row in own if row["step"] >= (1 - LATE) * last]
         if kind == "eval" or not late:  # the policy may have changed within the last quarter
             late = own[-1:]
-        names = {name for row in late for name in row} - {"kind", "step", "seconds", "updates"}
-        means = {name: values for name in names if (values := _finite(late, name))}
-        numbers |= {name: sum(values) / len(values) for name, values in means.items()}
+        for name in sorted({name for row in late for name in row} - COORDINATES):
+            if values := _finite(late, name):
+                numbers[name] = sum(values) / len(values)
     greedy = [row for row in rows if row["kind"] == "eval" and _finite([row], "return")]
     if greedy:
         best = max(greedy, key=lambda row: row["return"])
         numbers["return/best"] = best["return"]
-        paid = _finite([best], "learned_return")
-        numbers |= {"learned_return/best": paid[0]} if paid else {}
+        if paid := _finite([best], "learned_return"):
+            numbers["learned_return/best"] = paid[0]
         later = [row for row in rows if row["kind"] == "probe" and row["step"] > best["step"]]
-        accepted = _finite(later, "success/failure")
-        numbers |= {"success/failure/since": max(accepted)} if accepted else {}
+        if accepted := _finite(later, "success/failure"):
+            numbers["success/failure/since"] = max(accepted)
     return numbers
 
 
@@ -117,6 +114,7 @@ def _finite(rows: Rows, name: str) -> list[float]:
 def _all_verdicts(n: Numbers, kind: RewardKind) -> Found:
     """All verdicts that apply, the first of which counts."""
     if kind == "truth":
+        yield "undecided", "the reward is the task's own, so there is none to judge"
         return
     yield from _view_mismatch(n)
     if kind == "imitation":
@@ -125,6 +123,10 @@ def _all_verdicts(n: Numbers, kind: RewardKind) -> Found:
     else:
         yield from _model_faults(n, gated=kind == "gated")
     yield from _progress(n)
+    yield (
+        "undecided",
+        "the metrics so far allow no verdict; let the run reach an evaluation and a probe",
+    )
 
 
 def _view_mismatch(n: Numbers) -> Found:
@@ -141,8 +143,7 @@ def _view_mismatch(n: Numbers) -> Found:
 
 def _discriminator_faults(n: Numbers) -> Found:
     """D is the same everywhere: on demonstrations and failures, or the agent's frames instead."""
-    saturated = n.get("reward/saturated", 0.0)
-    if saturated >= SATURATED:
+    if (saturated := n.get("reward/saturated", 0.0)) >= SATURATED:
         same = "so good and bad frames are paid the same"
         yield "saturated", f"{saturated:.0%} of rewards are at the ceiling, {same}"
     other = "failure" if "mean/failure" in n else "replay"
@@ -231,7 +232,9 @@ def _progress(n: Numbers) -> Found:
         state += "; the policy is not judged, since the best return in its data is unknown"
     if share is None and not {"success/held_out", "success/replay"} & n.keys():
         if {"reward_error", "return"} <= n.keys():
-            yield "healthy" if _agrees(n) else "undecided", state
+            error, true = n["reward_error"], n["return"]
+            agrees = abs(error) <= LARGE_GAP * max(abs(true), abs(true + error))
+            yield "healthy" if agrees else "undecided", state
         return
     if best >= GOOD and share is not None and share < GOOD * best:
         forgot = (
@@ -243,12 +246,6 @@ def _progress(n: Numbers) -> Found:
         yield "healthy", state
     else:
         yield "unfinished", f"{state}, but the policy is not good yet"
-
-
-def _agrees(n: Numbers) -> bool:
-    """Whether the predicted return is near the true one, by the larger of the two."""
-    error, true = n["reward_error"], n["return"]
-    return abs(error) <= LARGE_GAP * max(abs(true), abs(true + error))
 
 
 def describe_reward(n: Numbers) -> str:

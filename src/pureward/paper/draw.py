@@ -16,7 +16,6 @@ from pureward.paper.results import Group, Results, UnmeasuredError, mean_of
 from pureward.picture import first_camera
 from pureward.rewards.methods import METHODS
 
-_PANEL = (4.2, 3.2)  # inches
 _KINDS = ("demonstrations", "annotations")
 Groups = Sequence[Group]
 
@@ -41,7 +40,7 @@ def _draw_errors(axis: Axes, task: str, groups: Groups) -> None:
 def _draw_sweep(results: Results, draw_left: Callable[[Axes, str, Groups], None]) -> Canvas:
     """One row per task: on the left as given, on the right the true return, by η."""
     count = len(results.tasks)
-    canvas = Canvas(figsize=(2 * _PANEL[0], _PANEL[1] * count), layout="constrained")
+    canvas = Canvas(figsize=(2 * plot.PANEL[0], plot.PANEL[1] * count), layout="constrained")
     rows = canvas.subplots(count, 2, squeeze=False)
     for task, (left, right) in zip(results.tasks, rows, strict=True):
         groups = results.of(task)
@@ -93,7 +92,7 @@ def _draw_gap(results: Results) -> Canvas:
         raise UnmeasuredError(f"any return on {' and '.join(results.tasks)}")
     kinds = [kind for kind in _KINDS if any(kind in own for own in shown.values())]
     widths = (0.8, 0.8, *(1.0 for _ in kinds))
-    size = (sum(widths) * _PANEL[0], _PANEL[1] * len(shown))
+    size = (sum(widths) * plot.PANEL[0], plot.PANEL[1] * len(shown))
     canvas = Canvas(figsize=size, layout="constrained")
     rows = canvas.subplots(len(shown), len(widths), squeeze=False, width_ratios=widths)
     for (task, own), axes in zip(shown.items(), rows, strict=True):

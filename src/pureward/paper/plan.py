@@ -11,6 +11,7 @@ Figures share folders, since runs with the same settings have the same name.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -144,21 +145,19 @@ def make_plan(
         )
     variants = [v for v in figure.variants if not methods or v.method in methods]
     annotated = any(METHODS[variant.method].positives == "annotations" for variant in variants)
-    steps: dict[Path, Step] = {}
+    steps: list[Step] = []
     for task in tasks:
-        for step in _data(task, studies[task], out / task, device, annotated=annotated):
-            steps[step.out] = step
-    lines = [(task, variant) for task in tasks for variant in variants]
-    runs: dict[tuple[str, str], list[Path]] = {(task, v.label): [] for task, v in lines}
-    for seed in range(seeds):
-        for task, variant in lines:
-            step = _training(task, variant, seed, studies[task], out / task, device)
-            steps[step.out] = step
-            runs[task, variant.label].append(step.out)
-    for step in steps.values():
+        steps += _data(task, studies[task], out / task, device, annotated=annotated)
+    runs: dict[tuple[str, str], list[Path]] = {}
+    for seed, task, variant in product(range(seeds), tasks, variants):
+        run = _training(task, variant, seed, studies[task], out / task, device)
+        steps.append(run)
+        runs.setdefault((task, variant.label), []).append(run.out)
+    for step in steps:
         if isinstance(step, Training):
             step.check_settings()
-    return Plan(figure=figure, tasks=tasks, steps=tuple(steps.values()), runs=runs, out=out)
+    unique = {step.out: step for step in steps}  # lines may share runs
+    return Plan(figure=figure, tasks=tasks, steps=tuple(unique.values()), runs=runs, out=out)
 
 
 def _data(task: str, study: Study, folder: Path, device: str, *, annotated: bool) -> list[Step]:

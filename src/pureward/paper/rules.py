@@ -67,8 +67,7 @@ def fails(results: Results, task: str, label: str) -> Answer:
 @rule
 def ahead(results: Results, task: str, one: str, other: str) -> Answer:
     """the return at the end is higher, and Welch's 95% interval excludes 0"""
-    pair = [results.group(task, label) for label in (one, other)]
-    return _best(one, {group.label: group.returns() for group in pair})
+    return _best(one, {label: results.group(task, label).returns() for label in (one, other)})
 
 
 @rule
