@@ -73,6 +73,7 @@ def test_a_step_that_only_resets_is_paid_nothing_and_not_observed(frames):
     env = RewardWrapper(vector(), reward, frames=frames, discount=0.9)
     rewards, _ = walk(env, 6)
     places = [[1, 1], [2, 2], [3, 3], [None, 4], [1, None], [2, 1]]
+    assert reward._paid[1] == 10  # its mean, for the verdict, is over steps alone
     torch.testing.assert_close(rewards, by_hand(reward, places))
     assert reward.frames.observed == 10
 

@@ -4,7 +4,6 @@
 from typing import Any, SupportsFloat
 
 import numpy as np
-import torch
 
 from pureward.errors import missing_extra
 from pureward.hooks.scorer import FrameSource, Scorer, check_source, images_of
@@ -62,9 +61,7 @@ class RewardWrapper(gymnasium.Wrapper):
         """Take a step; the reward is that of the state in which it arrives."""
         obs, env_reward, terminated, truncated, info = self.env.step(action)
         frames = self._scorer.frames([images_of(self._source, self.env, obs)])
-        self._scorer.observe(frames, [terminated or truncated], [terminated])
-        reward = float(self._scorer(frames, [terminated]))
-        self._scorer.count_step()
+        reward = float(self._scorer.step(frames, [terminated or truncated], [terminated]))
         return obs, reward, terminated, truncated, info | {"env_reward": float(env_reward)}
 
 
@@ -123,13 +120,9 @@ class VectorRewardWrapper(VectorWrapper):
         ended, stepped = terminated | truncated, ~self._resets
         arrived = arrivals(obs, info, ended) if self._mode == AutoresetMode.SAME_STEP else obs
         frames = self._scorer.frames(images_of(self._source, self.env, arrived))
-        self._scorer.observe(frames, ended, terminated, None if stepped.all() else stepped)
-        reward = np.zeros(self.num_envs, dtype=np.float64)
-        if stepped.any():
-            paid = self._scorer(frames[torch.from_numpy(stepped)], terminated[stepped])
-            reward[stepped] = paid.cpu().numpy()
+        paid = self._scorer.step(frames, ended, terminated, stepped)
+        reward = paid.cpu().numpy().astype(np.float64)
         if self._mode == AutoresetMode.NEXT_STEP:
             self._resets = ended
-        self._scorer.count_step()
         truth = {"env_reward": env_reward, "_env_reward": stepped}
         return obs, reward, terminated, truncated, info | truth

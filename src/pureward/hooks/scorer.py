@@ -17,7 +17,11 @@ FrameSource = str | Callable[[Any, Any], Any]
 
 
 class Scorer:
-    """Converts images, computes rewards of arrival frames, and lets the reward learn."""
+    """Converts images, computes rewards of arrival frames, and lets the reward learn.
+
+    Attributes:
+        online: the reward if it learns, otherwise None.
+    """
 
     def __init__(
         self,
@@ -32,7 +36,7 @@ class Scorer:
         Args:
             reward: an `OnlineReward`, or a frozen one of `load_reward`.
             discount: γ of the RL library; needed if the reward has an absorbing state.
-            learn_every: calls of `count_step` after which the reward learns; 0 for never.
+            learn_every: calls of `step` after which the reward learns; 0 for never.
             updates: of D each time.
         """
         if not isinstance(reward, OnlineReward | LearnedReward):
@@ -40,22 +44,21 @@ class Scorer:
                 f"reward must be an OnlineReward or a LearnedReward, got {type(reward).__name__}; "
                 "use pureward.OnlineReward or pureward.load_reward"
             )
-        self.reward = reward
+        self._reward = reward
         self.online = reward if isinstance(reward, OnlineReward) else None
-        learned = reward.learner.learned if isinstance(reward, OnlineReward) else reward
-        self.device = learned.device
+        self._learned = reward.learner.learned if isinstance(reward, OnlineReward) else reward
         for name, count in {"learn_every": learn_every, "updates": updates}.items():
             if count < 0:
                 raise InputError(f"{name} must be at least 0, got {count}; 0 is never")
-        self._discount, self._every, self._updates, self._steps = discount, learn_every, updates, 0
-        self._learned = learned
+        self._discount = 0.0 if discount is None else discount
+        self._every, self._updates, self._steps = learn_every, updates, 0
         self._open: Tensor | None = None  # worlds whose observed episode has no end yet
-        if learned.spec.absorbing and discount is None:
+        if self._learned.spec.absorbing and discount is None:
             raise InputError(
                 "a reward with an absorbing state needs the discount of the RL library, got None; "
                 "pass discount=0.99, or what the library uses"
             )
-        self.terminal_reward()  # checks the discount
+        self._learned.terminal_reward(self._discount)  # refuses a bad discount
 
     def frames(self, images: Any) -> Tensor:
         """Return images as the reward's frames.
@@ -69,13 +72,36 @@ class Scorer:
         """
         return frames_of(images, self._learned)
 
-    def observe(
+    def step(
         self, frames: Tensor, ended: Any, terminated: Any, stepped: Any | None = None
-    ) -> None:
-        """Show frames of `frames` to a reward that learns; arguments as in `OnlineReward`."""
+    ) -> Tensor:
+        """Show arrival frames to a reward that learns, pay them, and let it learn if it is time.
+
+        Args:
+            frames: what `frames` returned, uint8 (worlds, channels, height, width).
+            ended: whether the frame is the last of its episode, bool (worlds,).
+            terminated: whether that is because the state is terminal, bool (worlds,).
+            stepped: which worlds took a step, bool (worlds,); the others were only reset, or wait.
+                None if all did.
+
+        Returns:
+            Rewards, float32 (worlds,), on the reward's device; 0 in worlds that took no step.
+        """
+        terminated = self._flags(terminated)
+        moved = None if stepped is None else self._flags(stepped)
         if self.online is not None:
-            self.online.observe(frames, ended, terminated, stepped)
-            self._open = ~torch.as_tensor(ended, device=self.device).bool().reshape(-1)
+            self.online.observe(frames, ended, terminated, moved)
+            self._open = ~self._flags(ended)
+        if moved is None:
+            rewards = self(frames, terminated)
+        else:
+            rewards = torch.zeros(len(frames), device=self._learned.device)
+            if bool(moved.any()):
+                rewards[moved] = self(frames[moved], terminated[moved])
+        self._steps += 1
+        if self.online is not None and self._every and self._steps % self._every == 0:
+            self.online.learn(self._updates)
+        return rewards
 
     def restart(self, worlds: Any | None = None) -> None:
         """Begin new episodes in worlds that are reset before the reward has observed an end.
@@ -87,35 +113,26 @@ class Scorer:
             return
         cut = self._open.clone()
         if worlds is not None:
-            cut &= torch.as_tensor(worlds, device=self.device).bool().reshape(-1)
+            cut &= self._flags(worlds)
         if bool(cut.any()):
             self.online.restart(cut)
             self._open &= ~cut
 
-    def __call__(self, frames: Tensor, terminated: Any | None = None) -> Tensor:
+    def __call__(self, frames: Tensor, terminated: Any) -> Tensor:
         """Return rewards, float32 (batch,), on the reward's device.
 
         Args:
             frames: what `frames` returned, uint8 (batch, channels, height, width).
-            terminated: whether the state is terminal, bool (batch,): then `terminal_reward` is
-                added.
+            terminated: whether the state is terminal, bool (batch,); such a step is also paid for
+                the absorbing state after it, if there is one.
         """
-        rewards = self.reward(frames)
-        if self._learned.spec.absorbing and terminated is not None:
-            over = torch.as_tensor(terminated, device=self.device).bool()
-            if bool(over.any()):
-                rewards = rewards + over * self.terminal_reward()
+        rewards, over = self._reward(frames), self._flags(terminated)
+        if self._learned.spec.absorbing and bool(over.any()):
+            rewards = rewards + over * self._learned.terminal_reward(self._discount)
         return rewards
 
-    def terminal_reward(self) -> float:
-        """Return what a terminal step is paid for the absorbing state after it; 0 without one."""
-        return 0.0 if self._discount is None else self._learned.terminal_reward(self._discount)
-
-    def count_step(self) -> None:
-        """Count a step; every `learn_every` steps, a reward that learns is updated."""
-        self._steps += 1
-        if self.online is not None and self._every and self._steps % self._every == 0:
-            self.online.learn(self._updates)
+    def _flags(self, values: Any) -> Tensor:
+        return torch.as_tensor(values, device=self._learned.device).bool().reshape(-1)
 
 
 def check_source(source: FrameSource, observation_space: Any, render_mode: str | None) -> None:

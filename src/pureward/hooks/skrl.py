@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A learned reward in skrl (PyTorch): a wrapper around an environment of `wrap_env`."""
 
+from operator import attrgetter
 from typing import Any
 
 from pureward.errors import InputError, missing_extra
@@ -95,14 +96,12 @@ class RewardWrapper(Wrapper):
             before, self._newest = self._newest, frames
             if bool(ended.any()):
                 frames = self._with_last(frames, before, ended, infos.get("final_obs"))
-        stepped = ~self._resets
-        self._scorer.observe(frames, ended, terminal, None if bool(stepped.all()) else stepped)
-        rewards = self._scorer(frames, terminal).to(env_reward.device) * stepped
+        rewards = self._scorer.step(frames, ended, terminal, ~self._resets)
         if self._autoreset == "next_step":
             self._resets = ended
-        self._scorer.count_step()
+        rewards = rewards.to(env_reward.device).reshape(env_reward.shape)
         infos = {**infos, "env_reward": env_reward}
-        return observations, rewards.reshape(env_reward.shape), terminated, truncated, infos
+        return observations, rewards, terminated, truncated, infos
 
     def _frames(self, observations: Tensor) -> Tensor:
         """The frames of present states, uint8 (worlds, channels, height, width)."""
@@ -137,30 +136,12 @@ class RewardWrapper(Wrapper):
         """Close the environment."""
         self._env.close()
 
-    @property
-    def device(self) -> torch.device:
-        """The environment's device."""
-        return self._env.device
-
-    @property
-    def num_envs(self) -> int:
-        """Number of worlds."""
-        return self._env.num_envs
-
-    @property
-    def state_space(self) -> gymnasium.Space | None:
-        """Space of the state."""
-        return self._env.state_space
-
-    @property
-    def observation_space(self) -> gymnasium.Space:
-        """Space of one world's observation."""
-        return self._env.observation_space
-
-    @property
-    def action_space(self) -> gymnasium.Space:
-        """Space of one world's action."""
-        return self._env.action_space
+    # skrl's own are those of the innermost environment, before `wrap_env`.
+    device = property(attrgetter("_env.device"))
+    num_envs = property(attrgetter("_env.num_envs"))
+    state_space = property(attrgetter("_env.state_space"))
+    observation_space = property(attrgetter("_env.observation_space"))
+    action_space = property(attrgetter("_env.action_space"))
 
 
 def _autoreset(env: Wrapper) -> str:

@@ -97,8 +97,7 @@ class RewardVecEnv(VecEnvWrapper):
         frames = self._scorer.frames(images)
         timeouts = np.array([info.get("TimeLimit.truncated", False) for info in infos])
         terminated = ended & ~timeouts
-        self._scorer.observe(frames, ended, terminated)
-        rewards = self._scorer(frames, terminated).cpu().numpy()
+        rewards = self._scorer.step(frames, ended, terminated).cpu().numpy()
         self._returns += env_rewards
         for i, (info, frame) in enumerate(zip(infos, frames.cpu().numpy(), strict=True)):
             info |= {"env_reward": float(env_rewards[i]), "frame": frame}

@@ -67,7 +67,8 @@ class RewardTransform(Transform):
                 f"transitions must have frames in ('next', {self._frames_key!r}), found none; "
                 "store them in the replay buffer, or set frames_key"
             )
-        arrived.set(self._reward_key, self._rewards(arrived, self._frames(arrived)))
+        terminated = arrived.get("terminated").reshape(-1)
+        self._set_rewards(arrived, self._scorer(self._frames(arrived), terminated))
         return tensordict
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
@@ -93,12 +94,9 @@ class RewardTransform(Transform):
         frames = self._frames(next_tensordict)
         ended, terminated = (next_tensordict.get(k).reshape(-1) for k in ("done", "terminated"))
         stepped = tensordict.get("_step", None)  # not those that ended and wait for the others
-        stepped = None if stepped is None else stepped.reshape(-1)
-        self._scorer.observe(frames, ended, terminated, stepped)
+        rewards = self._scorer.step(frames, ended, terminated, stepped)
         next_tensordict.set(self._env_reward_key, next_tensordict.get(self._reward_key))
-        next_tensordict.set(self._reward_key, self._rewards(next_tensordict, frames))
-        self._scorer.count_step()
-        return next_tensordict
+        return self._set_rewards(next_tensordict, rewards)
 
     def _reset(
         self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase
@@ -120,10 +118,9 @@ class RewardTransform(Transform):
         images = arrived.get(self._frames_key)
         return self._scorer.frames(images.reshape(-1, *images.shape[arrived.ndim :]))
 
-    def _rewards(self, arrived: TensorDictBase, frames: torch.Tensor) -> torch.Tensor:
-        terminated = arrived.get("terminated")
-        rewards = self._scorer(frames, terminated.reshape(-1))
-        return rewards.to(terminated.device).reshape(*arrived.shape, 1)
+    def _set_rewards(self, arrived: TensorDictBase, rewards: torch.Tensor) -> TensorDictBase:
+        rewards = rewards.to(arrived.get("terminated").device)
+        return arrived.set(self._reward_key, rewards.reshape(*arrived.shape, 1))
 
 
 def _check_autoreset(env: EnvBase) -> None:
