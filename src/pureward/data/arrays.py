@@ -2,10 +2,11 @@
 """Episodes of arrays: images, and columns of numbers that belong to them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pureward.data.episodes import Episode
@@ -13,9 +14,6 @@ from pureward.data.guard import guarding
 from pureward.data.lazy import LazyFrames
 from pureward.errors import InputError
 from pureward.pixels import to_frames
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Columns of an episode besides its frames, and how T + 1 values become T: success and rewards
 #: belong to the frame of their row, the first of which has none; the last action leads nowhere.
@@ -58,7 +56,7 @@ def check_several(shape: tuple[int, ...]) -> None:
 
 
 def make_episode(
-    frames: Tensor | LazyFrames, columns: "Mapping[str, NDArray | Tensor]", **others: Any
+    frames: Tensor | LazyFrames, columns: Mapping[str, NDArray | Tensor], **others: Any
 ) -> Episode:
     """Return an episode of T + 1 frames.
 
@@ -111,7 +109,7 @@ def _items(source: Any) -> list[Any]:
     return list(source)
 
 
-def _numbers(values: Any) -> "NDArray":
+def _numbers(values: Any) -> NDArray:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise InputError(f"values must be real numbers, got {array.dtype}; convert or drop them")

@@ -5,9 +5,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pureward.data.arrays import episodes_in_memory
@@ -19,20 +20,17 @@ from pureward.data.readers import READERS
 from pureward.errors import InputError
 from pureward.pixels import SIDE
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    #: The frames of an episode (T + 1, …), alone or with its rewards (T,).
-    Recorded = NDArray | Tensor | tuple[NDArray | Tensor, NDArray | Tensor]
-    #: A path, the id of a Minari dataset in the local cache, episodes, or arrays of images.
-    Source = str | os.PathLike[str] | Sequence[Episode] | NDArray | Tensor | Sequence[Recorded]
+#: The frames of an episode (T + 1, …), alone or with its rewards (T,).
+Recorded = NDArray | Tensor | tuple[NDArray | Tensor, NDArray | Tensor]
+#: A path, the id of a Minari dataset in the local cache, episodes, or arrays of images.
+Source = str | os.PathLike[str] | Sequence[Episode] | NDArray | Tensor | Sequence[Recorded]
 
 
 _MOST_SIDE = 8192  # pixels of a frame's height or width
 
 
 def read_episodes(
-    source: "Source",
+    source: Source,
     *,
     images: str | Sequence[str] | None = None,
     size: tuple[int, int] | None = (SIDE, SIDE),

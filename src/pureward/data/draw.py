@@ -99,11 +99,11 @@ def with_frames(
         yield episode
 
 
-def painter_of(dataset: Dataset, device: torch.device | str = "cpu") -> Painter:
-    """Return what draws the frames of a dataset that has states only."""
+def painter_of(dataset: Dataset, device: torch.device | str = "cpu", *, worlds: int = 0) -> Painter:
+    """Return what draws the frames of a dataset that has states only; `worlds` as in `Painter`."""
     if dataset.task is None:
         raise InputError(
             f"{dataset.path} has no frames, and does not name the task to draw them; record it "
             "with frames"
         )
-    return Painter(dataset.task, str(device))
+    return Painter(dataset.task, str(device), worlds=worlds)

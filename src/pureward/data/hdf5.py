@@ -11,18 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from pureward.data.guard import FETCH, check_fits
 from pureward.data.lazy import per_block
 from pureward.data.replay.layout import readable
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FILE = "main_data.hdf5"  # as Minari names it
 
@@ -176,7 +174,7 @@ def rows_at_once(column: h5py.Dataset) -> int:
     return math.ceil(per_block(column.shape[1:], column.dtype.itemsize) / stored) * stored
 
 
-def read_rows(file: Path, column: str, rows: Sequence[int], at_once: int) -> "Iterator[NDArray]":
+def read_rows(file: Path, column: str, rows: Sequence[int], at_once: int) -> Iterator[NDArray]:
     """Yield increasing rows of a column in blocks."""
     with h5py.File(file, "r") as root:
         for _, group in groupby(rows, key=lambda row: row // at_once):

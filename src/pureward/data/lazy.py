@@ -5,18 +5,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pureward.data.guard import check_pixels, guarding
 from pureward.errors import InputError
 from pureward.pixels import to_frames
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -31,7 +29,7 @@ class Images:
     count: int
     shape: tuple[int, ...]
     """Of one image as stored: (height, width), or with channels last or first."""
-    read: "Callable[[Sequence[int]], Iterator[NDArray]]"
+    read: Callable[[Sequence[int]], Iterator[NDArray]]
     """Called with increasing rows; yields their images in order, in blocks (count, *shape) of about
     `BLOCK_BYTES`."""
 
@@ -41,7 +39,7 @@ def per_block(shape: tuple[int, ...], itemsize: int = 1) -> int:
     return max(1, BLOCK_BYTES // max(1, math.prod(shape) * itemsize))
 
 
-def in_blocks(images: "Iterable[NDArray]", shape: tuple[int, ...]) -> "Iterator[NDArray]":
+def in_blocks(images: Iterable[NDArray], shape: tuple[int, ...]) -> Iterator[NDArray]:
     """Group uint8 images of a shape to blocks; refuse one of another shape."""
     kept: list[NDArray] = []
     for image in images:

@@ -7,15 +7,14 @@ To add your own, use `READERS.register("mine")(Reader(...))`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import overload
+
+from numpy.typing import NDArray
 
 from pureward.data.episodes import Episode, check_split, split_by_share
 from pureward.data.lazy import LazyEpisodes
 from pureward.errors import InputError
 from pureward.registry import Registry
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,7 @@ class Reader:
     can_read: Callable[[Path], bool]
     """Whether a path holds this format; should read little."""
     read: Callable[[Path, Options], Dataset]
-    copy: "Callable[[Path, Path, Callable[[int], NDArray]], None] | None" = None
+    copy: Callable[[Path, Path, Callable[[int], NDArray]], None] | None = None
     """Copies a dataset with other rewards; None to copy it in our own format. Called with its path,
     the path of the copy, and a function that returns the rewards (T,) of an episode by number."""
     copy_suffix: str = ""

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from pureward.data.arrays import COLUMNS, check_several, make_episode
 from pureward.data.episodes import Episode
@@ -21,9 +22,6 @@ from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, per_block
 from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import is_array, list_episodes
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _EXPANSION = 1100  # deflate, the filter of .npz, reaches 1,032 at most
 
@@ -34,10 +32,10 @@ class Column:
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    rows: "Callable[[tuple[int, ...], int, int], Iterator[NDArray]]"
+    rows: Callable[[tuple[int, ...], int, int], Iterator[NDArray]]
     """Called with the shape of a row, a start and a stop; yields these rows in blocks."""
 
-    def all(self) -> "NDArray":
+    def all(self) -> NDArray:
         """Read all of it; refuse if it does not fit into memory."""
         check_fits(math.prod(self.shape) * self.dtype.itemsize)
         if not self.shape:
@@ -120,7 +118,7 @@ def _camera(column: Column, number: int | None) -> Images:
     shape = column.shape if number is None else column.shape[1:]
     begin = (number or 0) * shape[0]
 
-    def read(rows: Sequence[int]) -> "Iterator[NDArray]":
+    def read(rows: Sequence[int]) -> Iterator[NDArray]:
         first = rows[0]
         for block in column.rows(shape[1:], begin + first, begin + rows[-1] + 1):
             start, stop = (bisect_left(rows, row) for row in (first, first + len(block)))
@@ -182,7 +180,7 @@ def _column(stream: IO[bytes], stored: int, opened: Callable[[], Any]) -> Column
             f"{FETCH}"
         )
 
-    def rows(row: tuple[int, ...], first: int, stop: int) -> "Iterator[NDArray]":
+    def rows(row: tuple[int, ...], first: int, stop: int) -> Iterator[NDArray]:
         with opened() as again:
             again.seek(start + first * math.prod(row) * dtype.itemsize)
             while first < stop:

@@ -15,20 +15,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import av
 import numpy as np
 from av.container import InputContainer
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
+from numpy.typing import NDArray
 
 from pureward.data.guard import FETCH
 from pureward.data.readers.recognise import DEMUXERS
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _KEPT_OPEN = 4  # videos
 _SMALL = 12_000  # pixels up to which one thread decodes faster than several
@@ -53,12 +51,12 @@ class Index:
     """Bytes of the file, and when it was changed."""
 
     @cached_property
-    def clock(self) -> "NDArray":
+    def clock(self) -> NDArray:
         """Times in seconds."""
         return np.array(self.times) * self.seconds
 
     @cached_property
-    def borders(self) -> "NDArray":
+    def borders(self) -> NDArray:
         """Times half way between frames, in seconds."""
         return (self.clock[1:] + self.clock[:-1]) / 2
 

@@ -4,9 +4,10 @@
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from pureward.data.arrays import make_episode
@@ -16,9 +17,6 @@ from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks
 from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import in_order, is_image, is_image_folder, list_episodes
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ORIENTATION = 0x0112  # in EXIF, as of a phone that was held upright
 _TURNS = {
@@ -55,7 +53,7 @@ def read(path: Path, options: Options) -> Dataset:
 def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
     files = _files(folder)
 
-    def decoded(rows: Sequence[int]) -> "Iterator[NDArray]":
+    def decoded(rows: Sequence[int]) -> Iterator[NDArray]:
         for row in rows:
             check_file(files[row], root)
             with guarding(files[row]), files[row].open("rb") as stream:
@@ -80,7 +78,7 @@ def _is_png(file: Path) -> bool:
         return stream.read(len(_PNG)) == _PNG
 
 
-def decode(stream: IO[bytes] | BytesIO) -> "NDArray":
+def decode(stream: IO[bytes] | BytesIO) -> NDArray:
     """Return a PNG or JPEG as it is shown, uint8 (height, width, 3); alpha is dropped."""
     # Pillow would pass other formats to other programs.
     with Image.open(stream, formats=("PNG", "JPEG")) as image:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pureward.data.arrays import make_episode
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
@@ -31,9 +32,6 @@ from pureward.data.readers.lerobot_layout import (
 )
 from pureward.data.readers.video import codec_of, frames_at, index_of
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Columns of a step, and the names of ours.
 _COLUMNS = {
@@ -131,7 +129,7 @@ def _episode(
     return make_episode(frames, numbers, split=split, terminated=ended)
 
 
-def _rows(info: Info, place: Place) -> "tuple[int, dict[str, NDArray]]":
+def _rows(info: Info, place: Place) -> tuple[int, dict[str, NDArray]]:
     """The columns of an episode and its first row in the file; refuse rows of another one."""
     known = place.data.stat()
     names = (*_ROW, *(name for name in _COLUMNS if name in info.features))
@@ -148,7 +146,7 @@ def _rows(info: Info, place: Place) -> "tuple[int, dict[str, NDArray]]":
     return mine[0].start, rows
 
 
-def _check_rate(info: Info, timestamps: "NDArray") -> None:
+def _check_rate(info: Info, timestamps: NDArray) -> None:
     """Refuse rows at another rate than info.json states; films of them would play at it."""
     apart = float(np.median(np.diff(timestamps.astype(np.float64)))) if len(timestamps) > 1 else 0
     if apart > 0 and not 0.5 < apart * info.fps < 2:
@@ -161,7 +159,7 @@ def _check_rate(info: Info, timestamps: "NDArray") -> None:
 @lru_cache(maxsize=2)
 def _file(
     file: Path, root: Path, names: tuple[str, ...], known: tuple[int, int]
-) -> "tuple[dict[str, NDArray], dict[int, list[slice]]]":
+) -> tuple[dict[str, NDArray], dict[int, list[slice]]]:
     """The columns of a file, and the rows of each episode in it."""
     table = read_table(file, root, names)
     columns = {name: to_array(table, name) for name in names}
@@ -171,7 +169,7 @@ def _file(
     return columns, spans
 
 
-def _film(info: Info, video: Path, begins: float, timestamps: "NDArray") -> Images:
+def _film(info: Info, video: Path, begins: float, timestamps: NDArray) -> Images:
     """The frames of a video that are nearest to the times of an episode's rows."""
     with guarding(video):
         check_file(video, info.root)
@@ -195,7 +193,7 @@ def _film(info: Info, video: Path, begins: float, timestamps: "NDArray") -> Imag
 def _pictures(info: Info, place: Place, key: str, start: int) -> Images:
     """The images in the rows of an episode, PNG or JPEG."""
 
-    def decoded(rows: Sequence[int]) -> "Iterator[NDArray]":
+    def decoded(rows: Sequence[int]) -> Iterator[NDArray]:
         wanted = {start + row for row in rows}
         with guarding(place.data), open_parquet(place.data, info.root, [key]) as parquet:
             first = 0
@@ -213,7 +211,7 @@ def _pictures(info: Info, place: Place, key: str, start: int) -> Images:
 
 def _decoded(
     parquet: pq.ParquetFile, group: int, key: str, first: int, wanted: set[int]
-) -> "Iterator[NDArray]":
+) -> Iterator[NDArray]:
     """The wanted images of a row group that begins with row `first`."""
     batches = parquet.iter_batches(_BATCH, row_groups=[group], columns=[key], use_threads=False)
     for batch in batches:

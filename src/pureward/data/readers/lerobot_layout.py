@@ -12,19 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pureward.data.guard import FETCH, check_file, check_fits, check_inside, guarding, read_json
 from pureward.data.readers.recognise import in_order
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FIELD = re.compile(r"{(\w+)(?::0(\d+)d)?}")  # all that the templates of paths may use
 _EXPANSION = 1100  # parquet stores equal values once; whole files are not compressed more
@@ -189,7 +187,7 @@ def open_parquet(file: Path, root: Path, names: Sequence[str]) -> Iterator[pq.Pa
         yield parquet
 
 
-def to_array(table: pa.Table, name: str) -> "NDArray":
+def to_array(table: pa.Table, name: str) -> NDArray:
     """Return a column of numbers, or of lists of one length, (rows,) or (rows, length)."""
     column = table.column(name).combine_chunks()
     rows = len(column)
@@ -205,7 +203,7 @@ def to_array(table: pa.Table, name: str) -> "NDArray":
     return array if len(array) == rows else array.reshape(rows, -1)
 
 
-def runs(numbers: "NDArray") -> Iterator[tuple[Any, slice]]:
+def runs(numbers: NDArray) -> Iterator[tuple[Any, slice]]:
     """Yield each run of equal numbers, (rows,): the number and its rows."""
     borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for start, stop in pairwise(borders) if len(numbers) else ():

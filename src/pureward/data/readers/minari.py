@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 from gymnasium import spaces
 from minari.dataset.minari_storage import MinariStorage, is_image_space
+from numpy.typing import NDArray
 from PIL import Image
 
 from pureward.data.arrays import to_tensor
@@ -34,9 +35,6 @@ from pureward.data.readers.images import decode
 from pureward.data.readers.recognise import minari_folder
 from pureward.errors import InputError
 from pureward.types import DRAWN_FROM
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 OURS = "pureward"  # key of the metadata that `pureward collect` writes
 UNRATED = "no"  # tag `rated` of an episode whose rewards are unknown
@@ -237,14 +235,14 @@ def _jpegs(file: Path, place: str, shape: tuple[int, ...]) -> Images:
         column: Any = root[place]
         count, at_once = len(column), min(per_block(shape), rows_at_once(column))
 
-    def decoded(rows: Sequence[int]) -> "Iterator[NDArray]":
+    def decoded(rows: Sequence[int]) -> Iterator[NDArray]:
         for block in read_rows(file, place, rows, at_once):
             yield from (decode(BytesIO(bytes(image))) for image in block)
 
     return Images(count=count, shape=shape, read=lambda rows: in_blocks(decoded(rows), shape))
 
 
-def _loaded(images: "NDArray") -> Images:
+def _loaded(images: NDArray) -> Images:
     """Images in memory."""
     _check_images(images)
     return Images(count=len(images), shape=images.shape[1:], read=lambda rows: iter([images[rows]]))

@@ -5,10 +5,11 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from pureward.data.arrays import make_episode
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
@@ -18,9 +19,6 @@ from pureward.data.lazy import Images, LazyEpisodes, LazyFrames
 from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import in_order
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SPLITS = {"train": TRAIN, "valid": HELD_OUT}  # names in the group `mask`
 
@@ -144,7 +142,7 @@ def _camera(path: Path, demo: h5py.Group, key: str, arrives: bool) -> Images:
         raise InputError(f"next_obs/{key} must be like obs/{key}, {seen.shape}; {FETCH}")
     at_once = rows_at_once(seen)
 
-    def read(rows: Sequence[int]) -> "Iterator[NDArray]":
+    def read(rows: Sequence[int]) -> Iterator[NDArray]:
         before = [row for row in rows if row < count]
         yield from read_rows(path, f"{place}/obs/{key}", before, at_once)
         if rows[-1] == count:

@@ -5,13 +5,14 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import av
 import av.logging
 import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
+from numpy.typing import NDArray
 
 from pureward.data.arrays import make_episode
 from pureward.data.episodes import Episode
@@ -21,9 +22,6 @@ from pureward.data.reader import Dataset, Options
 from pureward.data.readers.decoder import Index, decoder_of, opened
 from pureward.data.readers.recognise import DEMUXERS, is_array, is_video, list_episodes
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LOSSLESS = {"ffv1", "ffvhuff", "huffyuv", "png", "apng", "qtrle", "rawvideo", "utvideo"}
 _TIMED = {"mov", "matroska"}  # demuxers that state the time of every frame and can go to it
@@ -144,7 +142,7 @@ def _check_whole(container: InputContainer, stream: VideoStream, index: Index) -
         )
 
 
-def frames_at(file: Path, rows: Sequence[int]) -> "Iterator[NDArray]":
+def frames_at(file: Path, rows: Sequence[int]) -> Iterator[NDArray]:
     """Yield the frames of increasing rows in blocks, uint8 (count, height, width, 3)."""
     index = index_of(file)
     height, width = index.shape[1::-1] if index.turns % 2 else index.shape[:2]

@@ -6,11 +6,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pureward.data.guard import FETCH, check_disk, check_file, check_fits, guarding, read_json
 from pureward.data.readers.lerobot_layout import (
@@ -24,15 +25,12 @@ from pureward.data.readers.lerobot_layout import (
 from pureward.errors import InputError
 from pureward.files import whole_folder
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 REWARD = "next.reward"
 _FEATURE = {"dtype": "float32", "shape": [1], "names": None}
 _QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
 
 
-def copy_lerobot(source: Path, out: Path, rewards: "Callable[[int], NDArray]") -> None:
+def copy_lerobot(source: Path, out: Path, rewards: Callable[[int], NDArray]) -> None:
     """Write a copy of a dataset with the column next.reward replaced or added, atomically.
 
     info.json, stats.json and the statistics of episodes are updated. Videos are copied.
@@ -76,7 +74,7 @@ def _files(root: Path) -> Iterator[Path]:
             yield file
 
 
-def _write_rows(file: Path, root: Path, target: Path, rewards: "Callable[[int], NDArray]") -> None:
+def _write_rows(file: Path, root: Path, target: Path, rewards: Callable[[int], NDArray]) -> None:
     """Copy a file of rows, a row group at a time."""
     values = _per_row(to_array(read_table(file, root, ["episode_index"]), "episode_index"), rewards)
     with open_parquet(file, root, ["episode_index"]) as parquet:
@@ -91,7 +89,7 @@ def _write_rows(file: Path, root: Path, target: Path, rewards: "Callable[[int], 
                 writer.write_table(_replaced(group, REWARD, column).cast(schema))
 
 
-def _per_row(numbers: "NDArray", rewards: "Callable[[int], NDArray]") -> "NDArray":
+def _per_row(numbers: NDArray, rewards: Callable[[int], NDArray]) -> NDArray:
     """The reward of each row, by the number of its episode."""
     values = np.empty(len(numbers), np.float32)
     for number, span in runs(numbers):
@@ -127,7 +125,7 @@ def _with_reward(schema: pa.Schema) -> pa.Schema:
 
 
 def _write_episodes(
-    file: Path, root: Path, target: Path, rewards: "Callable[[int], NDArray]"
+    file: Path, root: Path, target: Path, rewards: Callable[[int], NDArray]
 ) -> None:
     """Copy a file of meta/episodes; statistics of the reward are those of the new one."""
     with open_parquet(file, root, ["episode_index"]) as parquet:
@@ -143,14 +141,14 @@ def _write_episodes(
     pq.write_table(table, target)
 
 
-def _statistics(values: "NDArray") -> dict[str, list[float] | list[int]]:
+def _statistics(values: NDArray) -> dict[str, list[float] | list[int]]:
     wide = values.astype(np.float64)
     spread = {"min": wide.min(), "max": wide.max(), "mean": wide.mean(), "std": wide.std()}
     spread |= {name: np.quantile(wide, share) for name, share in _QUANTILES.items()}
     return {name: [float(value)] for name, value in spread.items()} | {"count": [len(values)]}
 
 
-def _describe(source: Path, folder: Path, every: "NDArray") -> None:
+def _describe(source: Path, folder: Path, every: NDArray) -> None:
     """Write info.json and stats.json."""
     with guarding(source / "meta"):
         info: Any = read_json(source / "meta/info.json", source)

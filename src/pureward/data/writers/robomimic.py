@@ -4,10 +4,10 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from pureward.data.guard import FETCH, check_file, guarding
 from pureward.data.hdf5 import check_heaps, own_member
@@ -15,11 +15,8 @@ from pureward.data.readers.robomimic import demos_in
 from pureward.errors import InputError
 from pureward.files import whole_file
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-
-def copy_robomimic(source: Path, out: Path, rewards: "Callable[[int], NDArray]") -> None:
+def copy_robomimic(source: Path, out: Path, rewards: Callable[[int], NDArray]) -> None:
     """Write a copy of a file with the column `rewards` of each episode replaced, atomically.
 
     Args:
@@ -37,7 +34,7 @@ def copy_robomimic(source: Path, out: Path, rewards: "Callable[[int], NDArray]")
                     _replace(root[f"data/{demo}"], rewards(number))  # type: ignore[arg-type]
 
 
-def _replace(group: h5py.Group, rewards: "NDArray") -> None:
+def _replace(group: h5py.Group, rewards: NDArray) -> None:
     old = own_member(group, "rewards")
     actions = own_member(group, "actions")
     for column in (old, actions):
