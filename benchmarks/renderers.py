@@ -27,7 +27,7 @@ from PIL import Image
 from torch import Tensor
 
 import pureward
-from pureward.envs.sim import meshes
+from pureward.kernels.sim import meshes
 from pureward.envs.sim.camera import Cameras, warp_model
 from pureward.envs.simulated import TaskEnv
 from pureward.types import find_device

@@ -4,7 +4,7 @@
     pip install meshoptimizer==0.2.30a0
     python benchmarks/simplify_meshes.py
 
-A copy uses vertices of the original, so the file (src/pureward/envs/sim/meshes.npz) holds faces
+A copy uses vertices of the original, so the file (src/pureward/kernels/sim/meshes.npz) holds faces
 alone: three indices of vertices each, one array per mesh, by `meshes.mesh_key`.
 """
 
@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 
 import pureward
-from pureward.envs.sim import meshes
+from pureward.kernels.sim import meshes
 
 TOLERANCE = 0.001  # metres by which a copy's surface may deviate; a pixel spans 5 to 10 mm
 

@@ -13,6 +13,7 @@ ROWS = [
     {"errors", "interval", "progress"},
     {"types", "registry", "settings", "gym"},
     {"files", "pixels", "capture", "adam", "distributed.children", "distributed.cluster"},
+    {"kernels.sim"},
     {"envs.sim"},
     {"envs.tasks"},
     {"envs"},

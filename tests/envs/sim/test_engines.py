@@ -12,9 +12,9 @@ import warp as wp
 from pureward.envs.sim.engine import SAVED, Limits
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
-from pureward.envs.sim.warp_runtime import compile_kernels
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
+from pureward.kernels.sim.warp_runtime import compile_kernels
 
 CPU = torch.device("cpu")
 WALKER = TASKS["walker"]

@@ -9,13 +9,13 @@ import warp as wp
 from torch import Tensor
 
 from pureward.envs.sim import Engine
-from pureward.envs.sim.meshes import CannotDrawError
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
-from pureward.envs.sim.raster import Rasterizer
 from pureward.envs.sim.ray_caster import RayCaster
-from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start
 from pureward.errors import InputError
+from pureward.kernels.sim.meshes import CannotDrawError
+from pureward.kernels.sim.raster import Rasterizer
+from pureward.kernels.sim.warp_runtime import Captured, Workspace, quiet_start
 
 # All that a renderer reads of a world.
 _POSES = ("geom_xpos", "geom_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light_xdir")

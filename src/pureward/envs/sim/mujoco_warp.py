@@ -10,10 +10,10 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from pureward.envs.sim import small_tree
 from pureward.envs.sim.engine import STATE_FIELDS, Limits, State, force_sensors
-from pureward.envs.sim.warp_runtime import Captured, Workspace, quiet_start
 from pureward.errors import InputError
+from pureward.kernels.sim import small_tree
+from pureward.kernels.sim.warp_runtime import Captured, Workspace, quiet_start
 
 # Buffers that may overflow, as fields of `Limits`. Iteration limits are not errors: they are the
 # accuracy that the task chose.
@@ -59,7 +59,11 @@ class WarpEngine:
                 model, nworld=worlds, nconmax=limits.contacts, njmax=limits.constraints
             )
             self.fused = fused and small_tree.unsupported(model) is None
-            self._fused_step = small_tree.compile_step(model, limits) if self.fused else None
+            self._fused_step = None
+            if self.fused:
+                self._fused_step = small_tree.compile_step(
+                    model, limits.iterations, limits.line_search
+                )
         self.state = State(**{name: self.field(name) for name in STATE_FIELDS})
         # Between control steps sensors, cameras and lights are not needed: a fifth fewer kernels.
         option = self.warp_model.opt

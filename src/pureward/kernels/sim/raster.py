@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 from torch import Tensor
 
-from pureward.envs.sim.raster_scene import read_scene, rectangle
+from pureward.kernels.sim.raster_scene import read_scene, rectangle
 
 _THREADS = 256  # of a block, that is of an image
 

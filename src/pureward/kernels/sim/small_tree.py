@@ -17,8 +17,6 @@ import mujoco_warp as mjw
 import numpy as np
 import warp as wp
 
-from pureward.envs.sim.engine import Limits, force_sensors
-
 # Few per block: the worlds of a block wait for each other's solver.
 _WORLDS_PER_BLOCK = 32
 _MAX_JOINTS = 12
@@ -27,6 +25,7 @@ _MIN_IMPEDANCE, _MAX_IMPEDANCE = 1e-4, 0.9999
 
 _PLANE = int(mujoco.mjtGeom.mjGEOM_PLANE)
 _SPHERE, _CAPSULE = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_CAPSULE)
+_ACCELERATION = int(mujoco.mjtStage.mjSTAGE_ACC)
 _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
 
 
@@ -57,7 +56,7 @@ def unsupported(model: mujoco.MjModel) -> str | None:
             model.jnt_solref[limited], model.jnt_solimp[limited]
         ),
         "actuators other than plain motors on joints": not _plain_motors(model),
-        "sensors of force or acceleration": bool(force_sensors(model).any()),
+        "sensors of force or acceleration": (model.sensor_needstage == _ACCELERATION).any(),
         "contacts other than sphere or capsule on a fixed plane": not _plane_contacts_only(model),
     }
     for reason, holds in reasons.items():
@@ -70,8 +69,16 @@ def unsupported(model: mujoco.MjModel) -> str | None:
     return f"more than {_MAX_ROWS} constraint rows" if rows > _MAX_ROWS else None
 
 
-def compile_step(model: mujoco.MjModel, limits: Limits) -> Callable[[mjw.Data, int], None]:
-    """Return a function of (data, substeps) that steps all worlds on the current Warp device."""
+def compile_step(
+    model: mujoco.MjModel, iterations: int, line_search: int
+) -> Callable[[mjw.Data, int], None]:
+    """Return a function of (data, substeps) that steps all worlds on the current Warp device.
+
+    Args:
+        model: that `unsupported` accepts.
+        iterations: most Newton iterations.
+        line_search: most iterations of a line search.
+    """
     kernel = _kernel(_constants(model))
     params = wp.array(_parameters(model), dtype=float)
 
@@ -79,7 +86,7 @@ def compile_step(model: mujoco.MjModel, limits: Limits) -> Callable[[mjw.Data, i
         wp.launch(
             kernel,
             dim=data.nworld,
-            inputs=[params, data.ctrl, substeps, limits.iterations, limits.line_search],
+            inputs=[params, data.ctrl, substeps, iterations, line_search],
             outputs=[data.qpos, data.qvel, data.qacc_warmstart, data.time],
             block_dim=_WORLDS_PER_BLOCK,
         )

@@ -14,12 +14,12 @@ import torch
 import warp as wp
 from PIL import Image
 
-from pureward.envs.sim import meshes, raster
 from pureward.envs.sim.camera import Cameras
 from pureward.envs.sim.mujoco_cpu import CpuEngine
-from pureward.envs.sim.raster_scene import read_scene, rectangle
-from pureward.envs.sim.warp_runtime import quiet_start
 from pureward.envs.tasks import TASKS
+from pureward.kernels.sim import meshes, raster
+from pureward.kernels.sim.raster_scene import read_scene, rectangle
+from pureward.kernels.sim.warp_runtime import quiet_start
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from pureward.envs.sim.meshes import CannotDrawError, Triangles, drawn_triangles
+from pureward.kernels.sim.meshes import CannotDrawError, Triangles, drawn_triangles
 
 _DRAWN_GROUPS = 3  # the ray caster draws the geoms of groups 0 to 2
 _SHARED_BYTES = 46 * 1024  # of an image; a CUDA block has 48 KiB, and Warp takes some

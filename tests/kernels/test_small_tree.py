@@ -4,11 +4,11 @@ import mujoco
 import pytest
 import torch
 
-from pureward.envs.sim import small_tree
 from pureward.envs.sim.engine import Limits
 from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.tasks import TASKS
+from pureward.kernels.sim import small_tree
 
 LIMITS = Limits(contacts=8, constraints=32)
 
