@@ -95,6 +95,7 @@ def test_methods_have_their_own_risk_and_prior_by_default():
         ("gail", {"prior": "bbe"}, "gail takes all agent frames as failures, so the prior bbe"),
         ("pnrl", {"prior": "0.3"}, "pnrl takes all agent frames as failures"),
         ("gail", {"prior": 0.3}, "so the prior 0.3 would have no effect"),
+        ("gail", {"prior": 0.0}, "so the prior 0.0 would have no effect"),
         ("nn-pugail", {"prior": 1}, r"must lie inside \(0, 1\), got 1"),
         ("gail", {"failures": True}, "known failures would have no effect"),
         ("prl", {"prior": "bbe"}, "prl has no discriminator, so the prior bbe would have no"),

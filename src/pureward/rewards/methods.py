@@ -119,32 +119,33 @@ def choose(
         failures: whether known failures are given.
     """
     method = METHODS[name]
-    if method.prior is not None or not method.has_discriminator:
+    if not method.takes_prior:
+        fixed = "takes all agent frames as failures"
+        reason = fixed if method.has_discriminator else "has no discriminator"
         options = {
-            f"the risk {risk}": risk,
+            f"the risk {risk}": bool(risk),
             "known failures": failures,
-            f"the prior {prior}": prior,
+            f"the prior {prior}": prior not in ("", None),
         }
-        for option, value in options.items():
-            if value not in ("", None, False):
-                fixed = "takes all agent frames as failures"
-                reason = fixed if method.has_discriminator else "has no discriminator"
+        for option, is_given in options.items():
+            if is_given:
                 raise InputError(
                     f"{name} {reason}, so {option} would have no effect; leave it out or choose "
                     "nn-pugail or nn-purl"
                 )
     if not method.has_discriminator:
         return None
-    kind = RISKS[risk or method.risk]
-    if failures != kind.takes_failures:
-        takes, remedy = (
-            ("takes none", "choose --reward.risk nnpnu or leave them out")
-            if failures
-            else ("needs some", "give --failures FOLDER or choose nnpu")
-        )
+    risk = risk or method.risk
+    kind = RISKS[risk]
+    if failures and not kind.takes_failures:
         raise InputError(
-            f"known failures are {'given' if failures else 'not given'}, and the risk "
-            f"{risk or method.risk} {takes}; {remedy}"
+            f"known failures are given, and the risk {risk} takes none; "
+            "choose --reward.risk nnpnu or leave them out"
+        )
+    if kind.takes_failures and not failures:
+        raise InputError(
+            f"known failures are not given, and the risk {risk} needs some; "
+            "give --failures FOLDER or choose nnpu"
         )
     chosen = parse_prior(method.prior or (0.5 if prior is None else prior))
     if "failures" in chosen.wants and not failures:
