@@ -173,7 +173,8 @@ def test_bad_annotations_are_rejected(small_network, scenes):
     with pytest.raises(InputError, match="must not be empty"):
         model.fit(frames[:0], rewards[:0])
     with pytest.raises(InputError, match="at least 2, got 1; pass held_out=0"):
-        model.fit(frames, rewards, episodes=torch.zeros(24, dtype=torch.int64))
+        model.fit(frames, rewards - 9.0, episodes=torch.zeros(24, dtype=torch.int64))
+    assert model.lowest == 0
     with pytest.raises(InputError, match="frames must have shape"):
         model.fit(frames[:, :, :16], rewards)
 

@@ -105,12 +105,12 @@ class RewardModel:
         """
         check_shapes(self.networks[0], frames, rewards, episodes)
         rewards = finite_rewards(rewards, episodes)
-        self.lowest = torch.minimum(self.lowest, rewards.min().to(self.device))
         train, held_out = split_by_episode(len(frames), episodes, self.config.held_out)
         if self.config.patience is not None and len(held_out) == 0:
             raise InputError(
                 "patience needs held-out episodes, got none; pass episodes= and held_out > 0"
             )
+        self.lowest = torch.minimum(self.lowest, rewards.min().to(self.device))
         passes: list[Pass] = []
         kept = [
             self._fit_member(member, frames, rewards, train, held_out, passes, progress)
