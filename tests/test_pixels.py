@@ -8,7 +8,7 @@ import torch
 from pureward import OnlineReward, read_episodes
 from pureward.errors import InputError
 from pureward.hooks.scorer import Scorer
-from pureward.pixels import to_frames
+from pureward.pixels import batch_of, to_frames
 from tiny import ONLINE_REWARD
 
 RULE = r"floating-point images must lie in \[0, 1\], got {}; divide them by 255, or use uint8"
@@ -52,6 +52,11 @@ def test_a_stack_of_no_images_is_refused():
 def test_floats_that_are_rounded_are_clipped():
     assert to_frames(spoilt(1, 64, 64, 3, value=1.001)).max() == 255
     assert to_frames(spoilt(1, 64, 64, 3, value=-0.001)).min() == 0
+
+
+def test_a_batch_needs_images():
+    with pytest.raises(InputError, match="frames must have one size, got no images; pass images"):
+        batch_of([])
 
 
 def test_data_and_rewards_refuse_them_too():

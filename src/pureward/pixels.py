@@ -92,7 +92,9 @@ def batch_of(images: Any) -> np.ndarray | Tensor:
         arrays = [np.asarray(image) for image in images]
         sizes = sorted({array.shape for array in arrays})
         if len(sizes) != 1:
-            raise InputError(f"frames must have one size, got {sizes}; resize them")
+            raise InputError(
+                f"frames must have one size, got {sizes or 'no images'}; pass images of one size"
+            )
         images = np.stack(arrays)
     if images.ndim == 3 and images.shape[-1] in (1, 3, 4):
         raise InputError(
