@@ -25,7 +25,7 @@ class Adam:
             weights: dense float32 tensors by name.
             rates: step size of all, or of each.
         """
-        self._weights = dict(weights)
+        self._weights = list(weights.values())
         sizes = [weight.numel() for weight in weights.values()]
         one = next(iter(weights.values()))
         # One tensor for all weights, which a fused kernel processes at once.
@@ -41,20 +41,17 @@ class Adam:
         # The kernels read the step size as this type; a captured step reads its current value.
         kind = torch.float32 if one.is_cuda else torch.float64
         # Weights of one rate share a kernel.
-        self._groups = [
-            (
-                torch.tensor(rate, dtype=kind, device=one.device),
-                [name for name in weights if each[name] == rate],
-            )
-            for rate in dict.fromkeys(each.values())
-        ]
+        self._groups = []
+        for rate in dict.fromkeys(each.values()):
+            names = [name for name in weights if each[name] == rate]
+            state = zip(*(self._state[name] for name in names), strict=True)
+            held = torch.tensor(rate, dtype=kind, device=one.device)
+            self._groups.append((held, [weights[name] for name in names], *state))
 
     @torch.no_grad()
     def step(self) -> None:
         """Update the weights by their gradients, in place."""
-        for rate, names in self._groups:
-            weights = [self._weights[name] for name in names]
-            steps, first, second = zip(*(self._state[name] for name in names), strict=True)
+        for rate, weights, steps, first, second in self._groups:
             torch.ops.aten._foreach_add_.Scalar(steps, 1)
             torch.ops.aten._fused_adam_.tensor_lr(
                 weights,
@@ -74,7 +71,7 @@ class Adam:
 
     def set_rate(self, rate: float) -> None:
         """Change the step size of all weights, for captured steps too."""
-        for held, _ in self._groups:
+        for held, *_ in self._groups:
             held.fill_(rate)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -85,4 +82,4 @@ class Adam:
 
     def changed(self) -> list[Tensor]:
         """Return every tensor that a step changes: weights, step counts, moments."""
-        return [*self._weights.values(), *(tensor for _, tensor in self.tensors())]
+        return [*self._weights, *(tensor for _, tensor in self.tensors())]

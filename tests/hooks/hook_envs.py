@@ -13,7 +13,7 @@ from pureward.data.episodes import Episode
 from pureward.online.online_reward import SMALL
 from pureward.pixels import to_frames
 from pureward.rewards.learned import RewardSpec
-from pureward.rewards.network import build_network
+from pureward.rewards.network import NETWORKS
 
 SIDE = 32
 SIZE = (SIDE, SIDE)
@@ -128,7 +128,7 @@ def frozen(seed: int = 0) -> LearnedReward:
     torch.manual_seed(seed)
     network = replace(CONFIG.network, frame_channels=3, height=SIDE, width=SIDE)
     spec = RewardSpec(reward="imitation", network=network, ceiling=10.0)
-    built = build_network(network)
+    built = NETWORKS[network.kind](network)
     with torch.no_grad():
         built.head.weight.mul_(20)
     return LearnedReward(spec, discriminator=built)

@@ -131,11 +131,6 @@ class FrameNetwork(nn.Module):
 NETWORKS: Registry[type[FrameNetwork]] = Registry("network")
 
 
-def build_network(config: NetworkConfig) -> FrameNetwork:
-    """Return a new network."""
-    return NETWORKS[config.kind](config)
-
-
 class ResidualBlock(nn.Module):
     """x + conv(relu(conv(relu(x))))."""
 
@@ -173,7 +168,6 @@ class ResidualCNN(FrameNetwork):
     """
 
     fused = True
-    stages: nn.ModuleList
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
@@ -237,5 +231,5 @@ def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> Fr
     """Return a network on a device whose initial weights depend on the seed only."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # the CPU's generator only
-        network = build_network(config)
+        network = NETWORKS[config.kind](config)
     return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

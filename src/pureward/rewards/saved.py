@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
 from pureward.errors import InputError
 from pureward.files import (
@@ -28,7 +28,7 @@ from pureward.files import (
 )
 from pureward.rewards.arithmetic import Arithmetic, usable_device
 from pureward.rewards.learned import LearnedReward, RewardSpec
-from pureward.rewards.network import build_network, seeded_network
+from pureward.rewards.network import NETWORKS, seeded_network
 from pureward.rewards.view import View
 from pureward.settings import dataclass_from_json
 
@@ -48,15 +48,11 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
     """
     folder = Path(directory)
     networks = [] if reward.discriminator is None else [reward.discriminator]
-    parts = zip(_part_names(reward.spec), networks + reward.members, strict=True)
-    weights = {
-        f"{part}.{name}": tensor.float()
-        for part, network in parts
-        for name, tensor in network.state_dict().items()
-    }
+    parts = dict(zip(_part_names(reward.spec), networks + reward.members, strict=True))
+    weights = nn.ModuleDict(parts).state_dict()
     config = {"format": FORMAT, "version": VERSION} | asdict(reward.spec)
     with whole_file(folder / WEIGHTS_FILE) as partial:
-        write_tensors(partial, weights)
+        write_tensors(partial, {name: tensor.float() for name, tensor in weights.items()})
     write_json(folder / CONFIG_FILE, config)
 
 
@@ -87,13 +83,9 @@ def load_reward(
     folder = _reward_folder(Path(directory))
     spec = _read_spec(folder / CONFIG_FILE)
     weights = _read_weights(folder / WEIGHTS_FILE, spec)
-    networks = {}
-    for part in _part_names(spec):
-        prefix = f"{part}."
-        networks[part] = seeded_network(spec.network, 0, place)  # the caller's random state stays
-        networks[part].load_state_dict(
-            {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
-        )
+    # Seeded, so that the caller's random state stays.
+    networks = {part: seeded_network(spec.network, 0, place) for part in _part_names(spec)}
+    nn.ModuleDict(networks).load_state_dict(weights)
     return LearnedReward(
         spec,
         discriminator=networks.pop("discriminator", None),
@@ -174,7 +166,8 @@ def _read_weights(path: Path, spec: RewardSpec) -> dict[str, Tensor]:
             "unpickles, save the weights with save_reward"
         )
     with torch.device("meta"):  # shapes without memory, however large the file claims to be
-        shapes = {k: tuple(v.shape) for k, v in build_network(spec.network).state_dict().items()}
+        state = NETWORKS[spec.network.kind](spec.network).state_dict()
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     expected = {f"{p}.{k}": shape for p in _part_names(spec) for k, shape in shapes.items()}
     try:
         with open_tensors(path) as file:

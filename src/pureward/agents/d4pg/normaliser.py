@@ -15,20 +15,14 @@ _SMALLEST_SPREAD = 1e-2
 class Normaliser(nn.Module):
     """Running mean and standard deviation of states, updated without a host sync."""
 
-    mean: Tensor
-    squares: Tensor
-    count: Tensor
-    shift: Tensor
-    scale: Tensor
-
     def __init__(self, state_size: int) -> None:
         super().__init__()
         # Sums over millions of states need float64.
-        self.register_buffer("mean", torch.zeros(state_size, dtype=torch.float64))
-        self.register_buffer("squares", torch.zeros(state_size, dtype=torch.float64))
-        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
-        self.register_buffer("shift", torch.zeros(state_size))
-        self.register_buffer("scale", torch.ones(state_size))
+        self.mean = nn.Buffer(torch.zeros(state_size, dtype=torch.float64))
+        self.squares = nn.Buffer(torch.zeros(state_size, dtype=torch.float64))
+        self.count = nn.Buffer(torch.zeros((), dtype=torch.float64))
+        self.shift = nn.Buffer(torch.zeros(state_size))
+        self.scale = nn.Buffer(torch.ones(state_size))
 
     @torch.no_grad()
     def observe(self, state: Tensor) -> None:
