@@ -21,9 +21,7 @@ def check_shapes(
     count = len(frames)
     if count == 0:
         raise InputError("annotated frames must not be empty, got none; check the dataset")
-    columns = {"rewards": rewards}
-    if episodes is not None:
-        columns["episodes"] = episodes
+    columns = {"rewards": rewards} | ({} if episodes is None else {"episodes": episodes})
     for name, column in columns.items():
         rule = f"{name} must be a tensor of shape ({count},), one per frame"
         shape = tuple(checked_tensor(column, rule).shape)

@@ -64,8 +64,8 @@ class RewardConfig:
     ceiling: float = 1.0
     """r_max of −log(1 − D); returns are at most r_max / (1 − γ), which V must cover."""
     absorbing: bool = True
-    """In imitation, continue an episode that terminates in an absorbing state, so that D says
-    whether to end is good; it has no effect where episodes end by time only."""
+    """In imitation, continue an episode that terminates in an absorbing state, so that D learns
+    whether ending is good; it has no effect where episodes end by time only."""
     labels: Labels = "fresh"
     """Score frames at each sampling ("fresh"), or store scores in a table ("cached")."""
     refreshed: int = 1024

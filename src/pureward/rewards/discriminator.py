@@ -89,21 +89,23 @@ class Discriminator:
         if failure_frames is not None:
             batches.append(failure_frames)
         shapes = _checked_shapes(batches)
-        if not self.captured:
-            return named(self._step(*batches))
-        if self._capture is None:
+        if self.captured and self._capture is None:
             kept = self.optimizer.changed()
             self._capture = CapturedCall(
                 self._step, batches, kept=kept, generators=[self.generator]
             )
-        expected = [tuple(held.shape) for held in self._capture.inputs]
-        if shapes != expected:
-            first, given = (" and ".join(map(str, each)) for each in (expected, shapes))
-            raise InputError(
-                f"a captured update takes the shapes of the first, {first}, got {given}; "
-                "keep batch sizes fixed or pass captured=False"
-            )
-        return named(self._capture(*batches))
+        if self._capture is None:
+            metrics = self._step(*batches)
+        else:
+            expected = [tuple(held.shape) for held in self._capture.inputs]
+            if shapes != expected:
+                first, given = (" and ".join(map(str, each)) for each in (expected, shapes))
+                raise InputError(
+                    f"a captured update takes the shapes of the first, {first}, got {given}; "
+                    "keep batch sizes fixed or pass captured=False"
+                )
+            metrics = self._capture(*batches)
+        return dict(zip(METRICS, metrics.unbind(), strict=True))
 
     def set_prior(self, prior: float | Tensor) -> None:
         """Change η in place, also for captured updates."""
@@ -177,11 +179,6 @@ def measured(result: Risk, positive_logits: Tensor, unlabeled_logits: Tensor) ->
     """Return the metrics of one update as a vector in the order of `METRICS`."""
     shares = (positive_logits.sigmoid().mean(), unlabeled_logits.sigmoid().mean())
     return torch.stack([member.detach().float() for member in (*result, *shares)])
-
-
-def named(vector: Tensor) -> dict[str, Tensor]:
-    """Return a vector of metrics by name, without a host sync."""
-    return dict(zip(METRICS, vector.unbind(), strict=True))
 
 
 def checked_prior(prior: float | Tensor) -> float:

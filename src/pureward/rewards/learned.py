@@ -150,7 +150,6 @@ class LearnedReward:
         """The annotated reward that a learned reward of 0 corresponds to."""
         return self.spec.lowest if self.spec.reward == "gated" else 0.0
 
-    @torch.no_grad()
     def __call__(self, frames: Tensor) -> Tensor:
         """Return float32 rewards (batch,) of uint8 frames, on the networks' device."""
         return self.from_scores(self.scores(frames))
@@ -237,7 +236,7 @@ def _check_network(network: FrameNetwork, spec: RewardSpec) -> None:
             f"a reward is made of networks, got {type(network).__name__}; "
             "pass Discriminator.network and RewardModel.networks"
         )
-    if network.config != spec.network:  # saved, it could not be loaded
+    if network.config != spec.network:  # it could be saved, but not loaded
         raise InputError(
             f"the networks of a reward must match its specification, {spec.network}, got "
             f"{network.config}; build both from one NetworkConfig"

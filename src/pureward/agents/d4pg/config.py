@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pureward.agents.agent import AgentConfig
 from pureward.errors import InputError
 
-# Units of a layer; more are taken as a typing error.
+# Units of a layer; a larger number is probably a typo.
 _WIDEST = 16_384
 # Returns are float32, at most 3e38.
 _HIGHEST = 1e30

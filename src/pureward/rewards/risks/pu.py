@@ -172,19 +172,13 @@ def nnpnu(
 
     B = (1−ρ)·(R⁰(U) − η·R⁰(P)) is the failure risk estimated from unlabeled frames. Only B can be
     negative, so only B is bounded: below −β the objective is −γ·B, as in `nnpu`. With ρ = 0 this
-    is `nnpu`, with ρ = 1 positive-negative learning on P and N.
+    is `nnpu`, with ρ = 1 positive-negative learning on P and N. `nnpu` explains the arguments that
+    are not listed here.
 
     Args:
-        positive_logits: (n,) logits of demonstrations or annotated states.
-        unlabeled_logits: (m,) logits of the agent's states.
         failure_logits: (k,) logits of states of known failures.
         failure_weight: ρ in [0, 1]. Known failures come from other policies than the current one,
             so ρ is small.
-        prior: η.
-        slack: β.
-        step_back: γ.
-        loss: "logistic" or "sigmoid".
-        even: whether successes and failures have equal weights.
     """
     p, u = checked(positive_logits, unlabeled_logits, prior, slack, step_back, even)
     if failure_logits is None:
@@ -237,16 +231,15 @@ def checked(
     even: bool,
 ) -> tuple[Tensor, Tensor]:
     """Check the arguments of a risk; return the logits as `checked_logits` does."""
-    if isinstance(prior, Tensor) and prior.dim() != 0:
-        raise InputError(
-            f"prior must be one number, got a tensor of shape {tuple(prior.shape)}; "
-            "pass a float or a 0-d tensor"
-        )
-    is_share = (
-        _all_pass(prior, lambda value: (value > 0) & (value < 1))
-        if isinstance(prior, Tensor)
-        else isinstance(prior, Real) and 0 < prior < 1
-    )
+    if isinstance(prior, Tensor):
+        if prior.dim() != 0:
+            raise InputError(
+                f"prior must be one number, got a tensor of shape {tuple(prior.shape)}; "
+                "pass a float or a 0-d tensor"
+            )
+        is_share = _all_pass(prior, lambda value: (value > 0) & (value < 1))
+    else:
+        is_share = isinstance(prior, Real) and 0 < prior < 1
     if not is_share:
         raise InputError(
             f"prior must lie inside (0, 1), got {prior!r}; it is the share of successes "
