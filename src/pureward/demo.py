@@ -70,7 +70,7 @@ def demo(out: Path, size: Size | None = None) -> Demonstrated:
     configs = [run_config(method, out, size) for method in SHOWN]
     print(f"{len(configs)} runs on rewards learned from pixels, two at a time:")
     train_all(configs, at_once=2)
-    print("Episodes for which rewards promise most beyond the truth:")
+    print("Episodes whose learned reward is highest compared with the true one:")
     paths = [Path(config.out) for config in configs]
     for path in paths:
         print(f"  {path.name}: {probe(path, episodes=size.evaluated, device='cpu').summary()}")

@@ -148,7 +148,7 @@ def test_hacking_scores_episodes_of_every_seed(out):
     assert [path.name for path in done.files][:2] == ["hacking-reach.png", "hacking-reach.pdf"]
     with Image.open(done.files[0]) as picture:
         assert picture.width > picture.height > 200
-    assert {row["task"] for row in done.claims} == {"reach (the paper has not)"}
+    assert {row["task"] for row in done.claims} == {"reach (not in the paper)"}
     numbers = done.claims[0]["numbers"]
     assert " over 32 episodes of seed-0, seed-1 [" in numbers
     assert re.search(r"\[seed-0 .*true .*prl .*; seed-1 .*true .*prl ", numbers), "each seed's mean"
@@ -190,6 +190,19 @@ def test_run_that_fails_after_a_stop_is_reported_as_failed(tmp_path, monkeypatch
         "reach/gail/seed-0 stopped at 1,200 env steps",
         "reach/nn-pugail-prior-0.3/seed-0 failed: it must not be so; make it otherwise",
     ]
+
+
+@pytest.mark.parametrize("made_with", [None, "torch", {"torch": ["2"]}])
+def test_versions_in_a_damaged_status_do_not_stop_the_table(tmp_path, made_with):
+    plan = written_plan(tmp_path)
+    for step in plan.steps:
+        if isinstance(step, Training):
+            write_status(
+                step, state="finished", env_steps=step.config.env_steps, made_with=made_with
+            )
+    done = reproduce(plan, AtOnce(), device="cpu")
+    known = [made_with] if isinstance(made_with, dict) else []
+    assert json.loads(done.files[-1].read_text())["made with"] == known
 
 
 def test_earlier_picture_is_deleted_if_none_can_be_drawn(tmp_path, capsys):

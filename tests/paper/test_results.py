@@ -147,7 +147,7 @@ def test_failed_line_does_not_shorten_the_span(lines, tmp_path):
     assert second["area"] is None
     assert second["return"]["mean"] == pytest.approx(60.0)  # at 600, the only late one
     (claim, *_) = claim_rows(FIGURES["overfitting"], both)
-    assert claim["numbers"].endswith("; pugail had come 60% of its way")
+    assert claim["numbers"].endswith("; pugail made 60% of its env steps")
 
 
 APART = {"gail": [40.0, 42.0, 41.0], "nn-pugail": [80.0, 82.0, 81.0]}
@@ -238,7 +238,7 @@ def test_best_of_a_sweep_needs_all_lines_with_two_seeds(swept, rule):
     one = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0])
     found, numbers = rule(MIDDLE, SWEEP).apply(one, "lift")
     assert found == "not measured"
-    assert numbers.endswith("; it takes two seeds of each")
+    assert numbers.endswith("; two seeds of each are needed")
     two = swept(rule, [20.0, 23.0], [80.0, 83.0], [40.0, 41.0])
     assert outcome(rule(MIDDLE, (*SWEEP, "prl")), two) == "not measured"
 

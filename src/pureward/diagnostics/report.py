@@ -54,8 +54,8 @@ _PRIOR = (
     "it. The band is the 95% interval of each estimate."
 )
 _EVIDENCE = (
-    "The two greedy episodes for which the reward promises most beyond the truth: by predicted − "
-    "true return; for imitation, by high rewards for low true ones."
+    "The two greedy episodes whose learned reward is highest compared with the true one: by "
+    "predicted − true return; for imitation, by high rewards for low true ones."
 )
 
 

@@ -39,14 +39,14 @@ def dry_run(plan: Plan, at_once: int, device: str) -> str:
             left = max(0, goal - steps_made(RunDirectory(step.out).read_status()))
             speed = speeds.get((step.config.task, step.config.method))
             steps, seconds = f"{goal:,}", None if speed is None else left / speed
-        time = "done" if step.finished() else _clock(seconds)
-        memory = readable(size) if size else "–"
-        lines.append(f"{step.out.relative_to(plan.out)!s:44} {steps:>12} {memory:>10} {time:>10}")
+        memory, time = readable(size) if size else "–", "done"
         if not step.finished():
+            time = _clock(seconds)
             start = max((ends.get(path, 0.0) for path in step.after), default=0.0)
             ends[step.out] = start + (seconds or 0.0)
             times.append(seconds)
             sizes.append(size)
+        lines.append(f"{step.out.relative_to(plan.out)!s:44} {steps:>12} {memory:>10} {time:>10}")
     total = f"{len(times)} of {len(plan.steps)} steps are left"
     # The longest chain of steps that wait for each other, or all steps spread over the workers.
     if whole := max([*ends.values(), sum(time or 0.0 for time in times) / at_once]):

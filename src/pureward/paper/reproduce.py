@@ -101,18 +101,20 @@ def _draw(plan: Plan, results: Results, name: str) -> list[Path]:
 def _facts(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Machines and versions of the runs, and how many have finished."""
     runs = [e for e in outcomes if isinstance(e.job, Training) and e.job.after]
-    versions, unfinished = set(), []
+    versions: list[dict[str, Any]] = []
+    unfinished = []
     for outcome in runs:
         status = RunDirectory(outcome.job.out).read_status()
-        if "made_with" in status:
-            versions.add(tuple(status["made_with"].items()))
+        made_with = status.get("made_with")
+        if isinstance(made_with, dict) and made_with not in versions:
+            versions.append(made_with)
         if not outcome.succeeded:
             how = f"{outcome.state}: {outcome.message}"
             if status.get("state") == "interrupted" and outcome.state != "failed":
                 how = f"stopped at {steps_made(status):,} env steps"
             unfinished.append(f"{outcome.job.out.relative_to(plan.out)} {how}")
     return {
-        "made with": [dict(one) for one in sorted(versions)],
+        "made with": sorted(versions, key=str),
         "runs finished": len(runs) - len(unfinished),
         "runs not finished": unfinished,
     }

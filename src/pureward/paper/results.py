@@ -40,8 +40,14 @@ class Group(Line):
 
     def late(self, name: str, kinds: Sequence[str] = ("eval", "probe", "train")) -> np.ndarray:
         """Return a metric's mean over the last quarter of each run, (seeds,), by the first kind."""
-        values = (_late_mean(run, name, kinds) for run in self.runs)
-        return self._measured(name, [value for value in values if value is not None])
+        values = []
+        for run in self.runs:
+            curves = (run.series(kind, name) for kind in kinds)
+            if (curve := next((one for one in curves if len(one)), None)) is not None:
+                # Evaluations may be rare: if none is in the last quarter, use the newest one.
+                end = min((1 - LATE) * trained_for(run)[0], curve[-1, 0])
+                values.append(float(curve[curve[:, 0] >= end, 1].mean()))
+        return self._measured(name, values)
 
     def early(self, name: str) -> np.ndarray:
         """Return a probed metric's mean over the first quarter of each run, (seeds,)."""
@@ -167,21 +173,9 @@ class Results:
         return first, max(first, min(curve[-1, 0] for curve in curves))
 
 
-def _late_mean(run: History, name: str, kinds: Sequence[str]) -> float | None:
-    end = (1 - LATE) * max(row["step"] for row in run.rows)
-    for curve in (run.series(kind, name) for kind in kinds):
-        if len(curve):
-            # Evaluations may be rare: if none is in the last quarter, use the newest one.
-            late = curve[:, 0] >= min(end, curve[-1, 0])
-            return float(curve[late, 1].mean())
-    return None
-
-
 def _mean_height(curve: np.ndarray, span: tuple[float, float]) -> float:
-    """Area under a curve divided by the length of the span."""
-    first, last = span
-    if last <= first:
-        return float(np.interp(first, curve[:, 0], curve[:, 1]))
-    inside = curve[(curve[:, 0] > first) & (curve[:, 0] < last), 0]
-    at = np.concatenate([[first], inside, [last]])
-    return float(np.trapezoid(np.interp(at, curve[:, 0], curve[:, 1]), at) / (last - first))
+    """Area under a curve divided by the length of the span; its value in a span of no length."""
+    at = np.unique(np.clip([*span, *curve[:, 0]], *span))
+    heights = np.interp(at, curve[:, 0], curve[:, 1])
+    area = np.trapezoid(heights, at)
+    return float(area / (at[-1] - at[0]) if len(at) > 1 else heights[0])

@@ -109,7 +109,7 @@ def errs(results: Results, task: str, label: str, *, side: Side) -> Answer:
     error = mean_of(results.group(task, label).late("reward_error"))
     numbers = f"{label} {error}"
     if error.half_width is None:
-        return "not measured", f"{numbers}; it takes two seeds"
+        return "not measured", f"{numbers}; two seeds are needed"
     if abs(error.value) <= error.half_width:
         return "too close to call", numbers
     return (error.value > 0) == (side == "above"), numbers
@@ -190,7 +190,7 @@ def _best(label: str, values: Mapping[str, np.ndarray], sign: Literal[1, -1] = 1
     """Whether a line is above (1) or below (−1) each of the others, by Welch's intervals."""
     numbers = _listed({one: mean_of(seeds) for one, seeds in values.items()})
     if min(map(len, values.values())) < 2:
-        return "not measured", f"{numbers}; it takes two seeds of each"
+        return "not measured", f"{numbers}; two seeds of each are needed"
     rivals = [one for one in values if one != label]
     lead = {one: difference(sign * values[label], sign * values[one]) for one in rivals}
     if better := [one for one, (_, high) in lead.items() if high < 0]:

@@ -63,13 +63,13 @@ def claim_rows(figure: Figure, results: Results) -> list[dict[str, str]]:
     rows = []
     for task in results.tasks:
         shares = {group.label: group.progress() for group in results.of(task)}
-        behind = (f"; {k} had come {s:.0%} of its way" for k, s in shares.items() if s < 1)
+        behind = (f"; {k} made {s:.0%} of its env steps" for k, s in shares.items() if s < 1)
         note = "".join(behind)
         for claim in figure.claims_for(task):
             outcome, numbers = claim.rule.apply(results, task)
             row = {
                 "claim": claim.paper,
-                "task": task if task in figure.tasks else f"{task} (the paper has not)",
+                "task": task if task in figure.tasks else f"{task} (not in the paper)",
                 "rule": claim.rule.text,
                 "outcome": outcome,
                 "numbers": numbers + note,
