@@ -8,7 +8,7 @@ cameras and stacked frames share it, since separate distortions would show false
 noise is independent in every channel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -58,7 +58,7 @@ class View:
                 raise InputError(f"{name} must lie in [0, {limit:g}], got {value}; 0 turns it off")
         for name in ("contrast", "saturation"):
             value = getattr(self, name)
-            ends = tuple(value) if isinstance(value, Sequence) else (value,)
+            ends = tuple(value) if isinstance(value, Iterable) else (value,)
             if len(ends) != 2 or not 0 <= ends[0] <= ends[1] < float("inf"):
                 raise InputError(
                     f"{name} must be a range 0 ≤ low ≤ high, got {ends}; (1, 1) turns it off"
