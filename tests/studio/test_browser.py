@@ -203,6 +203,19 @@ def test_keys_alone_draw_mark_copy_and_turn_pages(context, data):
         assert page.locator("#tally").text_content() == "2 of 3 done"
 
 
+def test_shift_and_an_arrow_extend_a_span_that_was_dragged_from_where_it_began(context, data):
+    with serving(data) as address:
+        page = opened(context, address)
+        page.keyboard.press("End")
+        page.keyboard.press("Shift+ArrowLeft")  # another span, from the last frame
+        drag(page, (5, -0.2), (10, -0.2))  # in the band of marks
+        page.keyboard.press("Shift+ArrowRight")
+        page.keyboard.press("s")
+        status(page, "Saved")
+    saved = stored(data)["success"]
+    assert [step for step, mark in enumerate(saved) if mark] == list(range(4, 11))
+
+
 def test_two_tabs_keep_both_works_and_ask_where_they_differ(context, data):
     with serving(data) as address:
         one, two = opened(context, address), opened(context, address)

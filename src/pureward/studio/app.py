@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server answers: the page, episodes, frames and sketches, each by its number."""
+"""What the server answers: the page, episodes, frames and sketches, each by its number.
+
+Starlette runs answers that are not `async` in threads; the others read the body of a request.
+"""
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -55,19 +58,18 @@ def make_app(
             raise InputError(f"datasets are 0 to {len(sources) - 1}, got {number}; reload the page")
         return sources[number]
 
-    async def overview(request: Request) -> Response:
-        found = await run_in_threadpool(lambda: [each.describe() for each in sources])
+    def overview(request: Request) -> Response:
+        found = [each.describe() for each in sources]
         return JSONResponse({"annotator": annotator, "sources": found, "runs": runs is not None})
 
-    async def episode(request: Request) -> Response:
-        number = request.path_params["episode"]
-        found = await run_in_threadpool(source(request).episode, number)
-        return JSONResponse(found | {"sketches": _plain(found["sketches"])})
+    def episode(request: Request) -> Response:
+        found = source(request).episode(request.path_params["episode"])
+        sketches = {name: asdict(sketch) for name, sketch in found["sketches"].items()}
+        return JSONResponse(found | {"sketches": sketches})
 
-    async def strip(request: Request) -> Response:
+    def strip(request: Request) -> Response:
         at = request.path_params
-        image = await run_in_threadpool(source(request).strip, at["episode"], at["strip"])
-        return Response(image, media_type="image/png")
+        return _png(source(request).strip(at["episode"], at["strip"]))
 
     async def save(request: Request) -> Response:
         at = request.path_params
@@ -104,26 +106,25 @@ def _evidence(runs: "Runs | None") -> list[Route]:
             raise InputError(f"there is no run {number}; reload the page")
         return runs.searches[number]
 
-    async def lines(request: Request) -> Response:
-        return JSONResponse([] if runs is None else await run_in_threadpool(runs.describe))
+    def lines(request: Request) -> Response:
+        return JSONResponse([] if runs is None else runs.describe())
 
-    async def episodes(request: Request) -> Response:
+    def episodes(request: Request) -> Response:
+        found = search(request)
         if request.method == "POST":
-            search(request).start()
-        return JSONResponse(await run_in_threadpool(search(request).describe))
+            found.start()
+        return JSONResponse(found.describe())
 
-    async def scored(request: Request) -> Response:
-        number = request.path_params["episode"]
-        return JSONResponse(await run_in_threadpool(search(request).episode, number))
+    def scored(request: Request) -> Response:
+        return JSONResponse(search(request).episode(request.path_params["episode"]))
 
-    async def compared(request: Request) -> Response:
+    def compared(request: Request) -> Response:
         number, other = request.path_params["episode"], search(request, "other")
-        return JSONResponse(await run_in_threadpool(search(request).compare, number, other.path))
+        return JSONResponse(search(request).compare(number, other.path))
 
-    async def scored_strip(request: Request) -> Response:
+    def scored_strip(request: Request) -> Response:
         at = request.path_params
-        image = await run_in_threadpool(search(request).strip, at["episode"], at["strip"])
-        return Response(image, media_type="image/png")
+        return _png(search(request).strip(at["episode"], at["strip"]))
 
     async def mark(request: Request) -> Response:
         value = await _body(request)
@@ -152,8 +153,8 @@ async def _body(request: Request) -> Any:
         raise InputError("a request must be JSON; reload the page") from error
 
 
-def _plain(sketches: dict[str, Any]) -> dict[str, Any]:
-    return {name: asdict(sketch) for name, sketch in sketches.items()}
+def _png(image: bytes) -> Response:
+    return Response(image, media_type="image/png")
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -170,9 +171,8 @@ def _static() -> list[Route]:
         return answer
 
     routes = []
-    for file in (files("pureward.studio") / "static").iterdir():
-        kind = _KINDS.get("." + file.name.rpartition(".")[2])
-        if kind is not None:
+    for file in Path(__file__).with_name("static").iterdir():
+        if kind := _KINDS.get(file.suffix):
             name = "" if file.name == "index.html" else f"static/{file.name}"
             routes.append(Route(f"/{name}", serve(file.read_bytes(), kind)))
     return routes

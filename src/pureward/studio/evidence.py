@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs that the page shows: their curves, verdicts, and episodes where reward and truth differ."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from threading import Lock, Thread
@@ -27,7 +27,7 @@ from pureward.runs.collect import rollout
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import load_policy
 from pureward.scoring.pipeline import stack_of
-from pureward.studio.strips import frames_per_strip, to_png
+from pureward.studio.strips import Strips, to_png
 
 _EPISODES = 8  # greedy episodes of a search
 _POINTS = 400  # of a curve on the screen
@@ -82,12 +82,11 @@ class Runs:
         """Return each line of runs that differ only in their seed: curves and verdicts."""
         histories = self.histories()
         if [id(one) for one in histories] != [id(one) for one in self._seen]:
-            numbers = {str(history.path): number for number, history in enumerate(histories)}
             self._lines = [
                 {
                     "label": f"{line.task}, {line.label}",
                     "charts": _charts(line),
-                    "runs": [_run(run, numbers[str(run.path)]) for run in line.runs],
+                    "runs": [_run(run, self._paths.index(run.path)) for run in line.runs],
                 }
                 for line in lines(histories)
             ]
@@ -178,14 +177,9 @@ class Search:
     def episode(self, number: int) -> dict[str, Any]:
         """Return the tracks of an episode, each (T,), and the sizes of its frames."""
         scored, frames = self._get(number)
-        channels, height, width = frames.shape[1:]
         return {
             "steps": len(scored.episode),
-            "count": len(frames),
-            "height": height,
-            "width": width,
-            "cameras": channels // 3,
-            "per_strip": frames_per_strip((channels, height, width)),
+            **asdict(Strips.of(len(frames), frames.shape[1:])),
             "tracks": {"true r": scored.episode.rewards.tolist(), **_tracks(scored)},
         }
 
@@ -199,10 +193,8 @@ class Search:
     def strip(self, number: int, index: int) -> bytes:
         """Return the frames of a strip as a PNG."""
         frames = self._get(number)[1]
-        size = frames_per_strip(tuple(frames.shape[1:]))
-        if not 0 <= index * size < len(frames):
-            raise InputError(f"strips are 0 to {(len(frames) - 1) // size}, got {index}; reload")
-        return to_png(frames[index * size : (index + 1) * size])
+        rows = Strips.of(len(frames), frames.shape[1:]).rows(index)
+        return to_png(frames[rows.start : rows.stop])
 
     def mark(self, number: int, mark: str) -> dict[str, str]:
         """Mark an episode "success", "failure" or ""; return how to train on those marked.

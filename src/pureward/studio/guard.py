@@ -105,7 +105,10 @@ class Guard:
             not origins and method not in ("GET", "HEAD")
         ):
             return 403, "a request must come from this server's page; open the printed address"
-        if not begins and not self._matches(self._sent_cookie(headers)):
+        # Not http.cookies, which drops all of them if another server of this machine set one
+        # that it cannot read.
+        sent = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
+        if not begins and not self._matches(sent):
             return 401, "this page needs the token of the running server; open the printed address"
         length = headers.get("content-length", "0")
         if not _COUNT.fullmatch(length) or int(length) > MOST_BYTES:
@@ -114,11 +117,6 @@ class Guard:
 
     def _matches(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self._token.encode())
-
-    def _sent_cookie(self, headers: Headers) -> str:
-        # Not http.cookies, which drops all of them if another server of this machine set one
-        # that it cannot read.
-        return cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
 
     def _is_ours(self, host: str) -> bool:
         parts = _HOST.fullmatch(host)

@@ -39,7 +39,7 @@ def serve(
     """
     if not sources:
         raise InputError("the studio needs a dataset or a run, got none; name its folder")
-    folders = [path for path in sources if (path / "config.json").is_file() and not is_data(path)]
+    folders = [path for path in sources if _is_run(path)]
     opened = [Source(path, images) for path in sources if path not in folders]
     runs = None
     if folders:
@@ -63,9 +63,9 @@ def serve(
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def is_data(path: Path) -> bool:
-    """Whether a folder is a dataset, which may have a file config.json as runs have."""
-    return is_minari(path) or is_lerobot(path)
+def _is_run(path: Path) -> bool:
+    """Whether a folder is a run's; datasets may have a file config.json too."""
+    return (path / "config.json").is_file() and not is_minari(path) and not is_lerobot(path)
 
 
 def _prepare(source: Source) -> None:

@@ -1,7 +1,7 @@
 // Curves on a canvas: axes, lines, bands and a legend.
 
-const LEFT = 44;
-const RIGHT = 10;
+export const LEFT = 44; // pixels beside the axes
+export const RIGHT = 10;
 
 // A canvas at the screen's resolution, with colours of the page by name.
 export function pen(canvas) {
@@ -15,6 +15,13 @@ export function pen(canvas) {
   draw.textBaseline = "middle";
   const style = getComputedStyle(canvas);
   return { draw, width, height, color: (name) => style.getPropertyValue(`--${name}`) };
+}
+
+export function line(draw, fromX, fromY, toX, toY) {
+  draw.beginPath();
+  draw.moveTo(fromX, fromY);
+  draw.lineTo(toX, toY);
+  draw.stroke();
 }
 
 const short = (value) => {
@@ -38,7 +45,7 @@ function limits(series) {
 }
 
 // One panel. series: [{label, x, y, ink, half?, dash?}]; ends: lowest and highest value; range:
-// those of x. `ink` names a colour of style.css.
+// those of x. `ink` names a colour of style.css. Returns the place of an x on the screen.
 export function panel({ draw, width, color }, series, { top, bottom, ends, range }) {
   const [low, high] = ends ?? limits(series);
   const [first, last] = range;
@@ -49,10 +56,8 @@ export function panel({ draw, width, color }, series, { top, bottom, ends, range
   draw.lineWidth = 1;
   draw.textAlign = "right";
   for (const value of [low, (low + high) / 2, high]) {
-    draw.beginPath();
-    draw.moveTo(LEFT, Math.round(Y(value)) + 0.5);
-    draw.lineTo(width - RIGHT, Math.round(Y(value)) + 0.5);
-    draw.stroke();
+    const y = Math.round(Y(value)) + 0.5;
+    line(draw, LEFT, y, width - RIGHT, y);
     draw.fillText(short(value), LEFT - 6, Y(value), LEFT - 6); // narrower if it does not fit
   }
   draw.textAlign = "start";
@@ -78,7 +83,7 @@ export function panel({ draw, width, color }, series, { top, bottom, ends, range
     if (x.length === 1) draw.fillRect(X(x[0]) - 2, Y(y[0]) - 2, 4, 4);
   });
   draw.restore();
-  return { X, Y, first, last, left: LEFT, right: RIGHT };
+  return X;
 }
 
 // Labels in their colours, wrapped; returns the height that they take.
@@ -90,10 +95,7 @@ export function legend({ draw, width, color }, labels, top, left = 0) {
     draw.strokeStyle = color(ink);
     draw.lineWidth = 2.5;
     draw.setLineDash(dash ?? []);
-    draw.beginPath();
-    draw.moveTo(x, y);
-    draw.lineTo(x + 14, y);
-    draw.stroke();
+    line(draw, x, y, x + 14, y);
     draw.setLineDash([]);
     draw.fillStyle = color("ink");
     draw.fillText(label, x + 18, y);
@@ -121,14 +123,10 @@ function chart(tool, { title, series }, top) {
   tool.draw.font = "11px system-ui, sans-serif";
   const shares = /^(P\(|Class|Mean D)/.test(title);
   const bottom = tool.height - 20;
-  const { X, first, last } = panel(tool, series, {
-    top,
-    bottom,
-    ends: shares ? [0, 1] : null,
-    range: [0, Math.max(...series.map(({ x }) => x.at(-1)))],
-  });
+  const last = Math.max(...series.map(({ x }) => x.at(-1)));
+  const X = panel(tool, series, { top, bottom, ends: shares ? [0, 1] : null, range: [0, last] });
   tool.draw.fillStyle = tool.color("faint");
-  tool.draw.fillText(short(first), X(first), tool.height - 8);
+  tool.draw.fillText("0", X(0), tool.height - 8);
   tool.draw.textAlign = "right";
   tool.draw.fillText(`${short(last)} env steps`, X(last), tool.height - 8);
   tool.draw.textAlign = "start";

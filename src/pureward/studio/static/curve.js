@@ -1,4 +1,5 @@
 // The canvas under the frame. From top to bottom: a band to move in, the curve, a band of marks.
+import { line, pen } from "./chart.js";
 import { filled } from "./merge.js";
 
 const TOP = 22; // pixels of the upper band
@@ -8,7 +9,7 @@ const RIGHT = 12;
 const PAD = 8; // above 1 and below 0
 
 export class Curve {
-  // on: move(frame), draw(from, to), select(span), begin(), end(). Steps are frames less one.
+  // on: move(frame), draw(from, to), select(from, to), unselect(), begin(), end(). Steps are frames less one.
   constructor(canvas, on) {
     this.canvas = canvas;
     this.on = on;
@@ -55,7 +56,7 @@ export class Curve {
     if (place.zone === "draw") {
       this.on.begin();
       this.on.draw(place, place, this.drag.erase);
-    } else if (place.zone === "select") this.on.select(null);
+    } else if (place.zone === "select") this.on.unselect();
     this.on.move(place.frame);
   }
 
@@ -66,10 +67,7 @@ export class Curve {
     for (const each of all.length ? all : [event]) {
       const place = this.at(each);
       if (this.drag.zone === "draw") this.on.draw(this.drag.last, place, this.drag.erase);
-      if (this.drag.zone === "select") {
-        const ends = [this.drag.first.frame, place.frame].sort((a, b) => a - b);
-        this.on.select([Math.max(1, ends[0]), ends[1]]);
-      }
+      if (this.drag.zone === "select") this.on.select(this.drag.first.frame, place.frame);
       this.drag.last = place;
     }
     this.on.move(this.drag.last.frame);
@@ -84,17 +82,8 @@ export class Curve {
   show(view) {
     this.view = view;
     if (!view || !this.size.width) return;
-    const scale = devicePixelRatio;
-    const { width, height } = this.size;
-    if (this.canvas.width !== Math.round(width * scale)) this.canvas.width = width * scale;
-    if (this.canvas.height !== Math.round(height * scale)) this.canvas.height = height * scale;
-    const style = getComputedStyle(this.canvas);
-    this.color = (name) => style.getPropertyValue(`--${name}`);
-    const draw = this.canvas.getContext("2d");
-    draw.setTransform(scale, 0, 0, scale, 0, 0);
-    draw.clearRect(0, 0, width, height);
-    draw.font = "11px system-ui, sans-serif";
-    draw.textBaseline = "middle";
+    const { draw, color } = pen(this.canvas);
+    this.color = color;
     this.axes(draw);
     this.marks(draw);
     for (const rewards of Object.values(view.others)) this.line(draw, rewards, "other", 1.2);
@@ -113,10 +102,7 @@ export class Curve {
     draw.lineWidth = 1;
     for (const value of [0, 0.25, 0.5, 0.75, 1]) {
       const y = Math.round(this.y(value)) + 0.5;
-      draw.beginPath();
-      draw.moveTo(LEFT, y);
-      draw.lineTo(width - RIGHT, y);
-      draw.stroke();
+      line(draw, LEFT, y, width - RIGHT, y);
       if (value * 2 === Math.round(value * 2)) draw.fillText(String(value), 10, y);
     }
     draw.textAlign = "center";
@@ -180,10 +166,7 @@ export class Curve {
     const x = this.x(this.view.frame);
     draw.strokeStyle = draw.fillStyle = this.color("ink");
     draw.lineWidth = 1;
-    draw.beginPath();
-    draw.moveTo(x, TOP);
-    draw.lineTo(x, this.size.height);
-    draw.stroke();
+    line(draw, x, TOP, x, this.size.height);
     const text = String(this.view.frame);
     const half = draw.measureText(text).width / 2 + 5;
     const middle = Math.min(this.size.width - half, Math.max(half, x));

@@ -1,39 +1,29 @@
 // The view of runs: curves, verdicts, and episodes where reward and truth differ.
 import { getJson, postJson, putJson } from "./api.js";
-import { grid, legend, panel, pen } from "./chart.js";
-import { Frames } from "./frames.js";
-import { List, span } from "./list.js";
+import { LEFT, RIGHT, grid, legend, line, panel, pen } from "./chart.js";
+import { List } from "./list.js";
+import { Viewer, byId, element } from "./viewer.js";
 
 const LIVE = 3000; // milliseconds between two looks at runs in training
 const BAD = ["reward hacked", "collapsed", "saturated", "starved", "view mismatch", "distracted"];
-const byId = (id) => document.getElementById(id);
 
-function element(kind, text = "", name = "") {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  made.className = name;
-  return made;
-}
-
-export class Evidence {
+export class Evidence extends Viewer {
   constructor(tell) {
-    this.tell = tell;
+    super("evidence", "scored-frame", tell);
     this.run = 0;
     this.rows = [];
-    this.frame = 1;
     this.list = new List(byId("scored"), (row, index) => this.fillRow(row, index), (index) =>
       this.open(index),
     );
     byId("run").addEventListener("change", (event) => this.choose(Number(event.target.value)));
     byId("other").addEventListener("change", () => this.compare());
-    byId("search").addEventListener("click", () => this.search());
+    byId("search").addEventListener("click", () => this.ask(postJson));
     for (const [id, mark] of [["failure", "failure"], ["success", "success"], ["none", ""]])
       byId(`mark-${id}`).addEventListener("click", () => this.mark(mark));
     const tracks = byId("tracks");
     const follow = (event) => event.buttons && this.move(this.frameAt(event));
     tracks.addEventListener("pointerdown", follow);
     tracks.addEventListener("pointermove", follow);
-    document.addEventListener("keydown", (event) => this.key(event));
     const redraw = () => {
       this.drawCharts();
       this.requestShow();
@@ -58,14 +48,9 @@ export class Evidence {
     this.lines = lines;
     const all = lines.flatMap((line) => line.runs).sort((a, b) => a.number - b.number);
     if (byId("run").options.length !== all.length) {
-      const options = () =>
-        all.map((run) => {
-          const option = element("option", run.name);
-          option.value = run.number;
-          return option;
-        });
+      const options = () => all.map((run) => new Option(run.name, run.number));
       byId("run").replaceChildren(...options());
-      byId("other").replaceChildren(element("option", "none"), ...options());
+      byId("other").replaceChildren(new Option("none"), ...options());
     }
     byId("lines").replaceChildren(...lines.map((line) => this.lineBox(line)));
     this.drawCharts();
@@ -111,10 +96,6 @@ export class Evidence {
     await this.ask(getJson);
   }
 
-  search() {
-    return this.ask(postJson);
-  }
-
   // Ask until the search is done; another run may be chosen meanwhile.
   async ask(request) {
     const turn = (this.turn = {});
@@ -144,9 +125,9 @@ export class Evidence {
     const { number, mark, true_return, learned_return, predicted_return } = this.rows[index];
     const promised = predicted_return ?? learned_return;
     row.append(
-      span(`${number}`, "number"),
-      span(`promised ${promised.toFixed(1)}, true ${true_return.toFixed(1)}`, "note"),
-      span(mark),
+      element("span", number, "number"),
+      element("span", `promised ${promised.toFixed(1)}, true ${true_return.toFixed(1)}`, "note"),
+      element("span", mark),
     );
   }
 
@@ -162,13 +143,10 @@ export class Evidence {
       return;
     }
     if (this.opening !== opening) return;
-    this.frames?.close();
-    [this.index, this.info] = [index, info];
-    this.frames = new Frames(path, info, () => this.requestShow(), (error) => this.tell(error.message));
+    this.index = index;
     this.compared = {};
     this.spans = suspicious(info.tracks);
-    this.frame = this.spans.length ? this.spans[0][0] + 1 : 1;
-    delete byId("scored-frame").dataset.frame;
+    this.take(path, info, this.spans.length ? this.spans[0][0] + 1 : 1);
     this.list.show(this.rows.length, this.index);
     this.show();
     await this.compare();
@@ -191,15 +169,9 @@ export class Evidence {
     this.requestShow();
   }
 
-  move(frame) {
-    this.frame = Math.min(this.info.steps, Math.max(0, frame));
-    this.requestShow();
-  }
-
   frameAt(event) {
     const box = byId("tracks").getBoundingClientRect();
-    const { left, right } = this.axis;
-    const share = (event.clientX - box.left - left) / (box.width - left - right);
+    const share = (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT);
     return Math.round(1 + share * (this.info.steps - 1));
   }
 
@@ -222,53 +194,28 @@ export class Evidence {
     byId("marked").replaceChildren(...Object.values(marked).map((text) => element("p", text)));
   }
 
-  key(event) {
-    if (byId("evidence").hidden || !this.info) return;
-    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (event.altKey || event.ctrlKey || event.metaKey) return;
-    const actions = {
-      ArrowLeft: () => this.move(this.frame - 1),
-      ArrowRight: () => this.move(this.frame + 1),
-      PageUp: () => this.move(this.frame - 10),
-      PageDown: () => this.move(this.frame + 10),
-      Home: () => this.move(0),
-      End: () => this.move(this.info.steps),
+  keyed({ key }) {
+    return {
       n: () => this.open(this.index + 1),
       p: () => this.open(this.index - 1),
       f: () => this.mark("failure"),
       s: () => this.mark("success"),
       u: () => this.mark(""),
-    };
-    const act = actions[event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
-  }
-
-  requestShow() {
-    this.asked ??= requestAnimationFrame(() => {
-      this.asked = null;
-      this.show();
-    });
+    }[key.toLowerCase()];
   }
 
   show() {
-    if (!this.info || byId("evidence").hidden) return;
-    const canvas = byId("scored-frame");
-    this.frames.draw(canvas, this.frame);
-    const { clientWidth, clientHeight } = byId("scene");
-    let scale = Math.min(clientWidth / this.frames.width, clientHeight / this.info.height);
-    if (scale > 1) scale = Math.floor(scale);
-    canvas.style.width = `${this.frames.width * scale}px`;
-    canvas.style.height = `${this.info.height * scale}px`;
+    if (!this.info || this.view.hidden) return;
+    this.frames.draw(this.canvas, this.frame);
+    this.fit();
     this.drawTracks();
     const values = Object.entries(this.info.tracks)
       .map(([name, track]) => `${name} ${track[this.frame - 1]?.toFixed(2) ?? "–"}`)
       .join(", ");
     byId("instant").textContent = `frame ${this.frame} of ${this.info.steps}: ${values}`;
     const { mark } = this.rows[this.index];
-    for (const [id, own] of [["failure", "failure"], ["success", "success"]])
-      byId(`mark-${id}`).setAttribute("aria-pressed", mark === own);
+    for (const own of ["failure", "success"])
+      byId(`mark-${own}`).setAttribute("aria-pressed", mark === own);
   }
 
   // Rewards above, D below, on one time axis.
@@ -288,27 +235,25 @@ export class Evidence {
     const rewards = all.filter(({ label }) => !label.startsWith("D"));
     const trust = all.filter(({ label }) => label.startsWith("D"));
     const { draw, width, height, color } = tool;
-    const left = 44;
-    const X = (frame) => left + ((width - left - 10) * (frame - 1)) / Math.max(1, this.info.steps - 1);
-    const top = 16 + legend(tool, all, 12, left);
+    const last = Math.max(1, this.info.steps - 1);
+    const X = (frame) => LEFT + ((width - LEFT - RIGHT) * (frame - 1)) / last;
+    const top = 16 + legend(tool, all, 12, LEFT);
     const bottom = height - 22;
     draw.fillStyle = color("shade");
     for (const [start, stop] of this.spans)
       draw.fillRect(X(start + 0.5), top, X(stop + 0.5) - X(start + 0.5), bottom - top);
     const range = [1, this.info.steps];
     const split = trust.length ? top + (bottom - top) * 0.6 : bottom;
-    this.axis = panel(tool, rewards, { top, bottom: split, range });
+    panel(tool, rewards, { top, bottom: split, range });
     if (trust.length) panel(tool, trust, { top: split + 20, bottom, ends: [0, 1], range });
     draw.strokeStyle = color("ink");
     draw.lineWidth = 1;
-    draw.beginPath();
-    draw.moveTo(X(Math.max(1, this.frame)), top);
-    draw.lineTo(X(Math.max(1, this.frame)), bottom);
-    draw.stroke();
+    const at = X(Math.max(1, this.frame));
+    line(draw, at, top, at, bottom);
     draw.fillStyle = color("faint");
-    draw.fillText("frame 1", left, height - 9);
+    draw.fillText("frame 1", LEFT, height - 9);
     draw.textAlign = "right";
-    draw.fillText(String(this.info.steps), width - 10, height - 9);
+    draw.fillText(String(this.info.steps), width - RIGHT, height - 9);
     draw.textAlign = "start";
   }
 }

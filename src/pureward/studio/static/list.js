@@ -1,4 +1,5 @@
 // A list that draws only the rows that can be seen.
+import { element as make } from "./viewer.js";
 
 const HEIGHT = 28;
 
@@ -7,7 +8,7 @@ export class List {
   // keys move to it; it may not exist.
   constructor(element, fill, chosen) {
     Object.assign(this, { element, fill, chosen, count: 0, selected: -1 });
-    this.inner = document.createElement("div");
+    this.inner = make("div");
     element.append(this.inner);
     element.addEventListener("keydown", (event) => {
       const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
@@ -37,8 +38,7 @@ export class List {
     const last = Math.min(this.count, first + Math.ceil(this.element.clientHeight / HEIGHT) + 4);
     const rows = [];
     for (let index = first; index < last; index++) {
-      const row = document.createElement("div");
-      row.className = "row";
+      const row = make("div", "", "row");
       row.style.top = `${index * HEIGHT}px`;
       row.setAttribute("role", "option");
       row.setAttribute("aria-selected", index === this.selected);
@@ -48,11 +48,4 @@ export class List {
     }
     this.inner.replaceChildren(...rows);
   }
-}
-
-export function span(text, kind = "") {
-  const element = document.createElement("span");
-  element.textContent = text;
-  element.className = kind;
-  return element;
 }

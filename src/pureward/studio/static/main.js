@@ -1,8 +1,7 @@
 import { getJson } from "./api.js";
 import { Evidence } from "./evidence.js";
 import { Sketching } from "./sketch.js";
-
-const byId = (id) => document.getElementById(id);
+import { byId, element } from "./viewer.js";
 
 function tell(sentence) {
   byId("problem").textContent = sentence;
@@ -25,8 +24,7 @@ try {
   if (overview.sources.length) views.push(["sketch", "Sketch"]);
   if (overview.runs) views.push(["evidence", "Evidence"]);
   for (const [id, name] of views.length > 1 ? views : []) {
-    const button = document.createElement("button");
-    button.textContent = name;
+    const button = element("button", name);
     button.id = `view-${id}`;
     button.addEventListener("click", () => choose(id));
     byId("views").append(button);

@@ -1,10 +1,10 @@
 // The view in which a person draws the reward of an episode.
 import { getJson } from "./api.js";
 import { Curve } from "./curve.js";
-import { Frames } from "./frames.js";
-import { List, span } from "./list.js";
+import { List } from "./list.js";
 import { agreement, copyOf, filled, round, smoothed, stretched } from "./merge.js";
 import { Store } from "./store.js";
+import { Viewer, byId, element } from "./viewer.js";
 
 const PER_SECOND = 20; // frames, when an episode is played
 const KEYS = [
@@ -22,16 +22,19 @@ const KEYS = [
   ["z, y", "undo, redo"],
   ["Esc", "drop the span"],
 ];
-const byId = (id) => document.getElementById(id);
+// Key → the button that does the same.
+const BUTTONS = {
+  " ": "play", p: "previous", n: "next", d: "draw", e: "erase", m: "smooth", c: "copy",
+  z: "undo", y: "redo", s: "success", f: "failure", u: "unmark",
+};
 
-export class Sketching {
+export class Sketching extends Viewer {
   constructor(overview, tell) {
+    super("sketch", "frame", tell);
     this.overview = overview;
-    this.tell = tell; // tell(sentence): a problem, "" for none
     this.number = 0; // of the episode that is shown
     this.wanted = { number: 0 }; // that was asked for last
     this.stores = new Map(); // those that are not saved yet, by path
-    this.frame = 0;
     this.span = null;
     this.erasing = false;
     this.last = null; // the curve of the episode that was open before
@@ -45,7 +48,8 @@ export class Sketching {
       begin: () => this.store.begin(),
       draw: (from, to, erase) => this.drawLine(from, to, erase || this.erasing),
       end: () => this.store.save(),
-      select: (chosen) => this.select(chosen),
+      select: (from, to) => this.select(from, to),
+      unselect: () => this.unselect(),
     });
     this.connect();
   }
@@ -55,9 +59,10 @@ export class Sketching {
   }
 
   connect() {
-    const actions = {
-      back: () => this.move(this.frame - 1),
-      forward: () => this.move(this.frame + 1),
+    // By the id of a button.
+    this.actions = {
+      back: () => this.step(-1),
+      forward: () => this.step(1),
       play: () => this.play(),
       previous: () => this.open(this.wanted.number - 1),
       next: () => this.open(this.wanted.number + 1),
@@ -73,15 +78,13 @@ export class Sketching {
       mine: () => this.store.settle(true),
       theirs: () => this.store.settle(false),
     };
-    for (const [id, act] of Object.entries(actions))
+    for (const [id, act] of Object.entries(this.actions))
       byId(id).addEventListener("click", () => {
         if (this.store || id === "previous" || id === "next") act();
       });
     for (const [index, source] of this.overview.sources.entries()) {
-      const option = document.createElement("option");
-      option.textContent = source.name;
+      const option = new Option(source.name, index);
       option.title = source.path;
-      option.value = index;
       byId("source").append(option);
     }
     byId("source").value = this.source;
@@ -91,13 +94,8 @@ export class Sketching {
     });
     byId("annotator").value = this.person;
     byId("annotator").addEventListener("change", (event) => this.rename(event.target));
-    for (const [keys, meaning] of KEYS) {
-      const [term, text] = ["dt", "dd"].map((kind) => document.createElement(kind));
-      term.textContent = keys;
-      text.textContent = meaning;
-      byId("keys").append(term, text);
-    }
-    document.addEventListener("keydown", (event) => this.key(event));
+    for (const [keys, meaning] of KEYS)
+      byId("keys").append(element("dt", keys), element("dd", meaning));
     window.addEventListener("beforeunload", (event) => {
       if ([...this.stores.values()].some((store) => store.dirty)) event.preventDefault();
     });
@@ -135,14 +133,9 @@ export class Sketching {
     else if (number !== this.number && this.store?.sketch.rewards.some((value) => value !== null))
       this.last = copyOf(this.store.sketch);
     [this.source, this.number] = [source, number];
-    this.info = info;
     this.span = null;
-    this.frame = 0;
-    this.frames?.close();
-    const again = () => this.requestShow();
-    this.frames = new Frames(path, info, again, (error) => this.tell(error.message));
+    this.take(path, info, 0);
     this.store = this.storeOf(`${path}/sketches/${this.person}`, info);
-    delete byId("frame").dataset.frame;
     this.tool(false);
     this.fit();
     this.show();
@@ -165,9 +158,9 @@ export class Sketching {
   fillRow(row, index) {
     const done = index === this.number ? this.store?.revision : this.has(this.person, index);
     row.append(
-      span(`${index}`, "number"),
-      span(this.data.splits[index], "note"),
-      span(done ? "✓" : "", "done"),
+      element("span", index, "number"),
+      element("span", this.data.splits[index], "note"),
+      element("span", done ? "✓" : "", "done"),
     );
   }
 
@@ -175,13 +168,23 @@ export class Sketching {
     return this.data.annotators[person]?.includes(index);
   }
 
-  move(frame) {
-    this.frame = Math.min(this.info.steps, Math.max(0, frame));
+  // With Shift, select from where the span began to the new frame.
+  step(by, extend = false) {
+    const from = this.span ? this.anchor : this.frame;
+    super.step(by);
+    if (extend) this.select(from, this.frame);
+  }
+
+  // Select the frames between two; the first one has no reward.
+  select(from, to) {
+    this.anchor = from;
+    const [first, last] = [Math.max(1, Math.min(from, to)), Math.max(from, to)];
+    this.span = last > 0 ? [first, last] : null;
     this.requestShow();
   }
 
-  select(chosen) {
-    this.span = chosen && chosen[1] >= chosen[0] ? chosen : null;
+  unselect() {
+    this.span = null;
     this.requestShow();
   }
 
@@ -197,8 +200,7 @@ export class Sketching {
     const [low, high] = from.frame <= to.frame ? [from, to] : [to, from];
     for (let frame = Math.max(1, low.frame); frame <= high.frame; frame++) {
       const share = high.frame > low.frame ? (frame - low.frame) / (high.frame - low.frame) : 1;
-      const value = high.frame > low.frame ? low.value + (high.value - low.value) * share : to.value;
-      rewards[frame - 1] = erase ? null : round(value);
+      rewards[frame - 1] = erase ? null : round(low.value + (high.value - low.value) * share);
     }
   }
 
@@ -261,72 +263,22 @@ export class Sketching {
     if (this.playing) requestAnimationFrame(turn);
   }
 
-  key(event) {
-    if (!this.store || byId("sketch").hidden) return;
-    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (event.altKey || ((event.ctrlKey || event.metaKey) && !/^[zy]$/i.test(event.key))) return;
-    const go = (frame) => {
-      const before = this.frame;
-      this.move(frame);
-      if (event.shiftKey) this.extend(before);
-    };
-    const actions = {
-      ArrowLeft: () => go(this.frame - 1),
-      ArrowRight: () => go(this.frame + 1),
-      PageUp: () => go(this.frame - 10),
-      PageDown: () => go(this.frame + 10),
-      Home: () => go(0),
-      End: () => go(this.info.steps),
+  keyed({ key, shiftKey, target }) {
+    const pressed = key.length === 1 ? key.toLowerCase() : key;
+    if (pressed === " " && target.tagName === "BUTTON") return null; // the browser presses it
+    if (pressed === "z" && shiftKey) return this.actions.redo;
+    const others = {
       ArrowUp: () => this.nudge(0.05),
       ArrowDown: () => this.nudge(-0.05),
-      n: () => this.open(this.wanted.number + 1),
-      p: () => this.open(this.wanted.number - 1),
-      d: () => this.tool(false),
-      e: () => this.tool(true),
       x: () => this.eraseSpan(),
-      m: () => this.smooth(),
-      c: () => this.copyLast(),
-      s: () => this.mark(true),
-      f: () => this.mark(false),
-      u: () => this.mark(null),
-      z: () => (event.shiftKey ? this.store.redo() : this.store.undo()),
-      y: () => this.store.redo(),
-      Escape: () => this.select(null),
+      Escape: () => this.unselect(),
     };
-    if (event.target.tagName !== "BUTTON") actions[" "] = () => this.play();
-    const act = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
-  }
-
-  // Shift and an arrow: from where the span began to this frame.
-  extend(before) {
-    if (!this.span) this.anchor = before;
-    const ends = [this.anchor ?? before, this.frame].sort((a, b) => a - b);
-    this.select([Math.max(1, ends[0]), ends[1]]);
-  }
-
-  // The largest size that fits, a whole multiple of the frame's if that is larger than it.
-  fit() {
-    if (!this.frames) return;
-    const { clientWidth, clientHeight } = byId("stage");
-    let scale = Math.min(clientWidth / this.frames.width, clientHeight / this.info.height);
-    if (scale > 1) scale = Math.floor(scale);
-    byId("frame").style.width = `${this.frames.width * scale}px`;
-    byId("frame").style.height = `${this.info.height * scale}px`;
-  }
-
-  requestShow() {
-    this.asked ??= requestAnimationFrame(() => {
-      this.asked = null;
-      this.show();
-    });
+    return others[pressed] ?? this.actions[BUTTONS[pressed]];
   }
 
   show() {
     const { store, info } = this;
-    byId("stage").classList.toggle("waiting", !this.frames.draw(byId("frame"), this.frame));
+    byId("stage").classList.toggle("waiting", !this.frames.draw(this.canvas, this.frame));
     const others = Object.fromEntries(
       Object.entries(info.sketches)
         .filter(([name]) => name !== this.person)
@@ -353,12 +305,11 @@ export class Sketching {
   showAgreement(others) {
     const parts = Object.entries(others).flatMap(([name, rewards]) => {
       const found = agreement(this.store.sketch.rewards, rewards);
-      const name_ = document.createElement("i");
-      name_.textContent = name;
-      if (!found) return [name_, " has a sketch too. "];
+      const whose = element("i", name);
+      if (!found) return [whose, " has a sketch too. "];
       const { distance, correlation } = found;
       const together = correlation === null ? "" : `, correlation ${correlation.toFixed(2)}`;
-      return ["Agreement with ", name_, `: mean distance ${distance.toFixed(2)}${together}. `];
+      return ["Agreement with ", whose, `: mean distance ${distance.toFixed(2)}${together}. `];
     });
     byId("others").replaceChildren(...parts);
   }
@@ -366,18 +317,13 @@ export class Sketching {
   showSaving() {
     const { store } = this;
     const status = byId("status");
-    const text = store.conflict
-      ? "Conflict: not saved"
-      : store.problem && store.dirty
-        ? `Not saved: ${store.problem}. Trying again.`
-        : store.dirty
-          ? "Saving…"
-          : store.revision
-            ? "Saved"
-            : "Nothing drawn yet";
-    status.textContent = text;
+    const problem = store.dirty && store.problem;
+    if (store.conflict) status.textContent = "Conflict: not saved";
+    else if (problem) status.textContent = `Not saved: ${problem}. Trying again.`;
+    else if (store.dirty) status.textContent = "Saving…";
+    else status.textContent = store.revision ? "Saved" : "Nothing drawn yet";
     status.title = this.data.sidecar;
-    status.classList.toggle("bad", Boolean(store.conflict || (store.problem && store.dirty)));
+    status.classList.toggle("bad", Boolean(store.conflict || problem));
     if (store.revision && !this.has(this.person, this.number))
       (this.data.annotators[this.person] ??= []).push(this.number);
     const done = (this.data.annotators[this.person] ?? []).length;
