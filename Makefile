@@ -33,10 +33,10 @@ docs: $(READY_TEST)
 
 bench: $(READY_TEST)
 	$(INSTALL) -e '.[bench]'
-	$(BIN)/python benchmarks/simulation_cpu.py
-	$(BIN)/python benchmarks/augment.py
+	$(BIN)/python benchmarks/simulation.py
+	$(BIN)/python benchmarks/discriminator.py
 	$(BIN)/python benchmarks/d4pg.py
-	$(BIN)/python benchmarks/replay.py
+	$(BIN)/python benchmarks/d4pg.py --filled 0.01 0.1 1
 	$(BIN)/python benchmarks/own_env.py
 
 stress: $(READY_TEST)

@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discriminator update and scoring on one GPU, step by step from plain to fused.
+"""Updates and scores of D, and the random views that it learns from.
 
-    python benchmarks/discriminator.py --out results/reward --budget-seconds 240
-    python benchmarks/discriminator.py --only fused --tune-seconds 40
+    python benchmarks/discriminator.py                    # on a CPU: views beside Kornia's
+    python benchmarks/discriminator.py --device cuda      # updates and scores, plain to fused
+    python benchmarks/discriminator.py --device cuda --only fused
 
-Every step is timed on 256 + 256 frames of 6×64×64 with full augmentation, and its logits
-and gradients are compared with float32 ones on the same weights and frames. What fails is told
-in the step's row, and the report is written after every stage. `--cpu-smoke` runs the plain
-steps at toy size without a GPU.
+On a CPU the same distortions by Kornia take turns with ours; figures go to augment.json. On CUDA
+every step of `STEPS` is timed on 256 + 256 frames of 6×64×64 with full augmentation, and its logits
+and gradients are compared with float32 ones on the same weights and frames. What fails is told in
+the step's row; discriminator.json is written after every step, kernels of the fused step go to
+discriminator_profile.txt.
 """
 
 import json
 import platform
-import subprocess
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
+import tyro
 from torch import Tensor
 
 from pureward.capture import CapturedCall
@@ -33,6 +36,7 @@ from pureward.rewards.config import RewardConfig
 from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.network import NetworkConfig, ResidualCNN
 from pureward.rewards.risks.pu import nnpu
+from timing import commit, milliseconds
 
 CEILING = 3.0
 
@@ -41,10 +45,18 @@ CEILING = 3.0
 class Args:
     """What to measure."""
 
+    device: Literal["cpu", "cuda"] = "cpu"
+    """"cpu" for random views beside Kornia, "cuda" for updates and scores."""
     out: Path = Path("results/reward")
-    """Folder for discriminator.json and discriminator_profile.txt."""
+    """Folder for the files."""
+    views: int = 128
+    """Frames of a batch of views, on a CPU."""
+    repeats: int = 15
+    """Timed batches of views of each, on a CPU; the medians are compared."""
+    threads: int = 2
+    """CPU threads for the views."""
     budget_seconds: float = 240.0
-    """Start no further step after this long."""
+    """On CUDA, start no further step after this long."""
     batch: int = 256
     """Positive frames, and as many unlabeled."""
     score_batch: int = 4096
@@ -55,8 +67,57 @@ class Args:
     """Earlier report, for `only`."""
     commit: str = ""
     """What is measured, where git cannot tell."""
-    cpu_smoke: bool = False
-    """Toy size on the CPU, to check this script."""
+    smoke: bool = False
+    """With `--device cuda`, run the first step on the CPU to check this script."""
+
+
+# On a CPU: random views beside Kornia's.
+
+
+def beside_kornia(args: Args) -> dict[str, Any]:
+    import kornia
+    import kornia.augmentation as K
+
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    view = augmentation.View()
+    area = view.crop**2
+    theirs = K.ImageSequential(
+        K.RandomHorizontalFlip(p=0.5),
+        K.RandomResizedCrop((64, 64), scale=(area, area), ratio=(1.0, 1.0), p=1.0),
+        K.ColorJiggle(view.brightness, view.contrast, view.saturation, view.hue, p=1.0),
+        K.RandomGaussianNoise(std=view.noise / 255 / 3**0.5, p=1.0),  # of the same variance
+    )
+    frames = torch.randint(0, 256, (args.views, 3, 64, 64), dtype=torch.uint8)
+    calls = {
+        "pureward": lambda: augmentation.viewed(frames, view),
+        "kornia": lambda: theirs(frames.float() / 255).clamp(0, 1),
+    }
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for repeat in range(args.repeats + 2):
+        for name, call in calls.items():
+            began = time.perf_counter()
+            call()
+            if repeat >= 2:  # the first calls set up threads and caches
+                times[name].append(1e3 * (time.perf_counter() - began))
+    medians = {name: median(values) for name, values in times.items()}
+    return {
+        "command": "python benchmarks/discriminator.py",
+        "batch": args.views,
+        "shape": [3, 64, 64],
+        "threads": args.threads,
+        "repeats": args.repeats,
+        "milliseconds": {name: round(value, 2) for name, value in medians.items()},
+        "fastest_milliseconds": {name: round(min(found), 2) for name, found in times.items()},
+        "times_faster": round(medians["kornia"] / medians["pureward"], 2),
+        "torch": torch.__version__,
+        "kornia": kornia.__version__,
+        "machine": platform.machine(),
+        "commit": args.commit or commit(),
+    }
+
+
+# On CUDA: updates and scores.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +146,10 @@ STEPS = [
 ]
 
 
-def frames_like_scenes(count: int, channels: int, device: str, seed: int, tint: int) -> Tensor:
+def frames_like_scenes(count: int, device: str, seed: int, tint: int) -> Tensor:
     """Smooth random frames; `tint` makes two sets that a discriminator can tell apart."""
     rng = torch.Generator(device).manual_seed(seed)
-    coarse = torch.rand(count, channels, 8, 8, device=device, generator=rng)
+    coarse = torch.rand(count, 6, 8, 8, device=device, generator=rng)
     smooth = F.interpolate(coarse, size=(64, 64), mode="bilinear", align_corners=False)
     return (smooth * (255 - tint)).add_(tint).to(torch.uint8)
 
@@ -119,22 +180,6 @@ def separately(made: Discriminator, both: Tensor) -> Tensor:
             for frames in both.chunk(2)
         ]
     return torch.cat([made.network.read_out(part, made.generator) for part in parts])
-
-
-def milliseconds(call: Callable[[], object], device: str, repeats: int) -> float:
-    """Median of five rounds of back-to-back calls, as a training loop makes them."""
-    call()
-    rounds = []
-    for _ in range(5):
-        if device == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        rounds.append((time.perf_counter() - start) / repeats * 1e3)
-    return sorted(rounds)[2]
 
 
 def agreement(arithmetic: str, trained: ResidualCNN, p: Tensor, u: Tensor) -> dict[str, float]:
@@ -184,8 +229,8 @@ def measure(
     if "augment" in step.compiled:
         augmentation.apply = torch.compile(augmentation.apply, dynamic=False)
     try:
-        p = frames_like_scenes(args.batch, 6, device, 1, 40)
-        u = frames_like_scenes(args.batch, 6, device, 2, 0)
+        p = frames_like_scenes(args.batch, device, 1, 40)
+        u = frames_like_scenes(args.batch, device, 2, 0)
         made = discriminator(step, device)
         started = time.perf_counter()
         made.update(p, u)
@@ -204,7 +249,7 @@ def measure(
 
 def scored_per_second(made: Discriminator, args: Args, device: str, captured: bool) -> float:
     made.network.eval()
-    frames = frames_like_scenes(args.score_batch, 6, device, 3, 0)
+    frames = frames_like_scenes(args.score_batch, device, 3, 0)
 
     @torch.no_grad()
     def score(x: Tensor) -> Tensor:
@@ -220,16 +265,16 @@ def a_trained_network(args: Args, device: str, step: Step) -> ResidualCNN:
     """A discriminator after some training, so that logits spread and branches differ."""
     made = discriminator(step, device, rate=3e-4)
     for seed in range(3 if device == "cpu" else 200):
-        p = frames_like_scenes(args.batch, 6, device, 10 + seed, 40)
-        u = frames_like_scenes(args.batch, 6, device, 1000 + seed, 20 * (seed % 3))
+        p = frames_like_scenes(args.batch, device, 10 + seed, 40)
+        u = frames_like_scenes(args.batch, device, 1000 + seed, 20 * (seed % 3))
         made.update(p, u)
     return made.network
 
 
 def profile(step: Step, args: Args, path: Path) -> None:
-    """Write the kernels of one captured update and one scoring call, by time."""
+    """Write the kernels of ten captured updates, by time."""
     made = discriminator(step, "cuda")
-    p = frames_like_scenes(args.batch, 6, "cuda", 1, 40)
+    p = frames_like_scenes(args.batch, "cuda", 1, 40)
     made.update(p, p)
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
@@ -243,31 +288,29 @@ def profile(step: Step, args: Args, path: Path) -> None:
     print(table, flush=True)
 
 
-def versions(args: Args) -> dict[str, str]:
-    said = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    found = {"torch": torch.__version__, "python": platform.python_version()}
-    found["commit"] = args.commit or said.stdout.strip()
-    if torch.cuda.is_available():
-        found["device"] = torch.cuda.get_device_name()
-        found["cudnn"] = str(torch.backends.cudnn.version())
-    return found
-
-
-def main(args: Args) -> None:
+def by_step(args: Args) -> None:
+    """Measure every step, and write the report after each."""
     started = time.monotonic()
-    args.out.mkdir(parents=True, exist_ok=True)
-    device = "cpu" if args.cpu_smoke else "cuda"
-    command = "python benchmarks/discriminator.py" + (f" --only {args.only}" if args.only else "")
-    report: dict[str, Any] = {"command": command} | versions(args)
-    report |= {"batch": args.batch, "score_batch": args.score_batch}
-    path = args.out / "discriminator.json"
+    device = "cpu" if args.smoke else "cuda"
+    report: dict[str, Any] = {
+        "command": "python benchmarks/discriminator.py --device cuda"
+        + (f" --only {args.only}" if args.only else ""),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "commit": args.commit or commit(),
+        "batch": args.batch,
+        "score_batch": args.score_batch,
+    }
+    if device == "cuda":
+        report["device"] = torch.cuda.get_device_name()
+        report["cudnn"] = str(torch.backends.cudnn.version())
     arithmetic = "bfloat16" if device == "cuda" else "float32"
     plain = Step(name="training", arithmetic=arithmetic, captured=device == "cuda")
     trained: list[ResidualCNN] = []
     report |= failure("training", lambda: trained.append(a_trained_network(args, device, plain)))
-    rows: dict[str, Any] = earlier_rows(args)
+    rows: dict[str, Any] = {}
+    if args.only and args.base.exists():
+        rows = {row["name"]: row for row in json.loads(args.base.read_text())["steps"]}
     for step in STEPS if device == "cuda" else STEPS[:1]:
         if args.only not in step.name:
             continue
@@ -279,19 +322,12 @@ def main(args: Args) -> None:
             row |= failure("step", partial(measure, step, args, device, network, row))
         rows[step.name] = row
         print(json.dumps(row), flush=True)
-        report["steps"] = list(rows.values())
-        path.write_text(json.dumps(report, indent=2) + "\n")
+        write(args, "discriminator.json", report | {"steps": list(rows.values())})
     if device == "cuda":
-        where = args.out / "discriminator_profile.txt"
-        report |= failure("profile", lambda: profile(FUSED, args, where))
-        path.write_text(json.dumps(report, indent=2) + "\n")
-
-
-def earlier_rows(args: Args) -> dict[str, Any]:
-    """Rows of an earlier report, which `only` leaves as they are."""
-    if not args.only or not args.base.exists():
-        return {}
-    return {row["name"]: row for row in json.loads(args.base.read_text())["steps"]}
+        failed = failure(
+            "profile", lambda: profile(FUSED, args, args.out / "discriminator_profile.txt")
+        )
+        write(args, "discriminator.json", report | {"steps": list(rows.values())} | failed)
 
 
 def failure(stage: str, call: Callable[[], object]) -> dict[str, str]:
@@ -304,7 +340,19 @@ def failure(stage: str, call: Callable[[], object]) -> dict[str, str]:
     return {}
 
 
-if __name__ == "__main__":
-    import tyro
+def write(args: Args, name: str, report: dict[str, Any]) -> None:
+    (args.out / name).write_text(json.dumps(report, indent=2) + "\n")
 
-    main(tyro.cli(Args))
+
+def main(args: Args) -> None:
+    args.out.mkdir(parents=True, exist_ok=True)
+    if args.device == "cuda":
+        by_step(args)
+        return
+    report = beside_kornia(args)
+    write(args, "augment.json", report)
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

@@ -27,11 +27,12 @@ from PIL import Image
 from torch import Tensor
 
 import pureward
-from pureward.kernels.sim import meshes
 from pureward.envs.sim.camera import Cameras, warp_model
 from pureward.envs.simulated import TaskEnv
+from pureward.kernels.sim import meshes
 from pureward.types import find_device
-from simulation_gpu import milliseconds, synchronize, versions
+from simulation import versions
+from timing import milliseconds, synchronize
 
 SCENES = (
     ("reach", None), ("walker", None), ("lift", "cube"), ("lift", "cuboid"),
@@ -57,6 +58,7 @@ class Args:
     full_meshes: bool = False
     """Draw the meshes themselves instead of their coarse copies."""
     commit: str = ""
+    """What is measured, where git cannot tell."""
 
 
 def make(task: str, shape: str | None, worlds: int, device: str) -> TaskEnv:
@@ -234,7 +236,7 @@ def _used(device: torch.device) -> int:
 
 def main(args: Args) -> None:
     device = str(find_device(args.device))
-    results: dict[str, Any] = {"versions": versions() | {"commit": args.commit}}
+    results: dict[str, Any] = {"versions": versions(args.commit)}
     args.out.mkdir(parents=True, exist_ok=True)
     failed = False
     if args.full_meshes:

@@ -21,7 +21,7 @@ from pureward.kernels.sim import meshes, raster
 from pureward.kernels.sim.raster_scene import read_scene, rectangle
 from pureward.kernels.sim.warp_runtime import quiet_start
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+ROOT = Path(__file__).parents[2]
 
 # Every shape, kind of light and texture that the rasterizer draws. The blue mesh begins behind the
 # cameras, and the second camera is inside the white sphere, which it does not see.
@@ -72,16 +72,17 @@ def engine(worlds: int = 2) -> CpuEngine:
     return made
 
 
-def benchmark(name: str) -> ModuleType:
-    sys.path.insert(0, str(BENCHMARKS))  # it imports another one
+def script(path: str) -> ModuleType:
+    folder, name = (ROOT / path).parent, Path(path).stem
+    sys.path.insert(0, str(folder))  # it imports another one
     try:
-        spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(name, ROOT / path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     finally:
-        sys.path.remove(str(BENCHMARKS))
+        sys.path.remove(str(folder))
     return module
 
 
@@ -191,7 +192,7 @@ def test_a_mesh_without_a_copy_is_drawn_in_full():
 
 def test_the_command_reproduces_the_coarse_copies():
     pytest.importorskip("meshoptimizer")
-    tool = benchmark("simplify_meshes")
+    tool = script("tools/simplify_meshes.py")
     copies = meshes._copies()
     originals = tool.originals()
     assert set(originals) == set(copies)
@@ -272,7 +273,7 @@ def test_the_ray_caster_draws_shadows_and_what_the_rasterizer_cannot(camera):
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["reach", "walker", "lift", "stack"])
 def test_tasks_look_as_the_ray_caster_draws_them(task):
-    tool = benchmark("renderers")
+    tool = script("benchmarks/renderers.py")
     told = tool.difference(task, "cuboid" if task in ("lift", "stack") else None, 100, "cpu", None)
     assert told["images"] >= 100
     assert told["mean_difference"] <= tool.MEAN

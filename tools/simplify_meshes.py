@@ -2,7 +2,7 @@
 """Writes coarse copies of the tasks' meshes, which the rasterizer draws in their place.
 
     pip install meshoptimizer==0.2.30a0
-    python benchmarks/simplify_meshes.py
+    python tools/simplify_meshes.py
 
 A copy uses vertices of the original, so the file (src/pureward/kernels/sim/meshes.npz) holds faces
 alone: three indices of vertices each, one array per mesh, by `meshes.mesh_key`.
@@ -47,6 +47,7 @@ def originals() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def main() -> None:
+    """Write the file, and print how many faces are left."""
     full = originals()
     copies = {key: simplify(*mesh) for key, mesh in full.items()}
     for key, copy in copies.items():
