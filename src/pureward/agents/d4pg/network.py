@@ -93,20 +93,17 @@ class MLP(nn.Module):
         return x, kept
 
     def backward(
-        self,
-        kept: list[tuple[Tensor, ...]],
-        gradient: Tensor,
-        *,
-        rows: slice = ALL,
-        wanted: tuple[slice, slice] | None = None,
-    ) -> Tensor | None:
-        """Write the gradients of the parameters and return the gradient of the input.
+        self, kept: list[tuple[Tensor, ...]], gradient: Tensor, rows: slice = ALL
+    ) -> Tensor:
+        """Write the gradients of the parameters.
 
         Args:
             kept: from `forward_trace`; it is emptied.
             gradient: of the output, (batch, output).
             rows: of the batch that count for the parameters; others only pass gradients on.
-            wanted: rows and columns of the input whose gradient is returned; None for none.
+
+        Returns:
+            The gradient of the first layer's outputs before their activation, (batch, outputs).
         """
         for depth in reversed(range(len(self._layers))):
             if depth == 0 and self.norm is not None:
@@ -116,15 +113,11 @@ class MLP(nn.Module):
             chosen = gradient[rows]
             torch.mm(x[rows].t(), chosen, out=weight.grad)
             torch.sum(chosen, dim=0, out=bias.grad)
-            if depth == 0:
-                break
-            gradient = gradient @ _transposed(weight)
-            if depth > 1 or self.norm is None:
+            if depth > 0:
+                gradient = gradient @ _transposed(weight)
+            if depth > 1 or (depth == 1 and self.norm is None):
                 gradient = torch.ops.aten.threshold_backward(gradient, x, 0)
-        if wanted is None:
-            return None
-        wanted_rows, columns = wanted
-        return gradient[wanted_rows] @ _transposed(self._layers[0][0][columns])
+        return gradient
 
 
 class Actor(nn.Module):
@@ -183,10 +176,8 @@ class Critic(nn.Module):
     def backward(self, kept: list[tuple[Tensor, ...]], gradient: Tensor) -> Tensor:
         """Write the gradients from the actions taken; return those of the actions proposed."""
         half = len(gradient) // 2
-        wanted = slice(half, None), slice(self.state_size, None)
-        result = self.body.backward(kept, gradient, rows=slice(half), wanted=wanted)
-        assert result is not None
-        return result
+        gradient = self.body.backward(kept, gradient, rows=slice(half))
+        return gradient[half:] @ _transposed(self.body.weights[0][self.state_size :])
 
 
 @dataclass(frozen=True, kw_only=True)
