@@ -22,6 +22,7 @@ from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.network import NetworkConfig, ResidualCNN
 from pureward.rewards.saved import save_reward
 from pureward.runs.config_file import to_json
+from synthetic import write_run
 from tiny import tiny
 
 NETWORK = NetworkConfig(frame_channels=6, stage_channels=(4, 4, 4))
@@ -114,6 +115,8 @@ def test_what_cannot_be_probed_is_refused(trained, tmp_path, capsys):
     as_run_of(trained, "prl", "regression")
     with pytest.raises(pureward.InputError, match="episodes must be at least 1, got 0"):
         probe(trained, episodes=0)
+    with pytest.raises(pureward.InputError, match="fitted to data alone and has no policy"):
+        probe(write_run(tmp_path / "fit", "nn-pugail", [], task="offline", updates=5))
 
 
 def test_an_episode_is_scored_by_the_reward_of_its_stacks():

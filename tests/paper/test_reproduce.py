@@ -17,7 +17,7 @@ from pureward.diagnostics.plot import method_colour
 from pureward.diagnostics.strip import Panel, Strip
 from pureward.distributed import EXECUTORS
 from pureward.distributed.training import Training, wall_seconds
-from pureward.errors import InputError
+from pureward.errors import InputError, SimulationError
 from pureward.paper import hacking
 from pureward.paper.draw import DRAW
 from pureward.paper.estimate import dry_run
@@ -264,10 +264,11 @@ def test_the_strip_shows_the_rewards_whose_sums_the_claims_use(monkeypatch):
         assert form.startswith(method_colour(name))
 
 
-def test_claims_on_episodes_name_their_seeds(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [InputError, SimulationError])
+def test_claims_on_episodes_name_their_seeds(tmp_path, monkeypatch, error):
     def watch_seed(task, prl, purl, place):
         if prl.name == "seed-1":
-            raise InputError("it has kept no policy yet; let it run for a while")
+            raise error("it has kept no policy yet; let it run for a while")
         return Episodes(strip=strip, returns=paid, seeds=[prl.name], planned=1)
 
     panel = Panel(title="reward", tracks={"r": (np.ones(8), "k")})

@@ -3,12 +3,11 @@
 
 from dataclasses import replace
 
+from pureward.diagnostics.history import OFFLINE as OFFLINE
 from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import Rows, Verdict, find_verdict
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
-#: The task of a fit, which has no environment.
-OFFLINE = "offline"
 #: What a fit calls the frames that are an agent's in a run.
 LOGS = "the logs"
 #: Share of the variance of held-out rewards that r_φ must explain.

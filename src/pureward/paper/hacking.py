@@ -11,7 +11,7 @@ from pureward.diagnostics.evidence import score_episode
 from pureward.diagnostics.plot import method_colour
 from pureward.diagnostics.strip import Panel, Strip
 from pureward.envs import make
-from pureward.errors import InputError
+from pureward.errors import InputError, SimulationError
 from pureward.paper.results import Episodes
 from pureward.picture import cameras
 from pureward.rewards.saved import load_reward
@@ -42,7 +42,7 @@ def watch(task: str, pairs: Sequence[tuple[Path, Path]], device: str) -> Episode
             continue
         try:
             seen.append(_watch_seed(task, prl, purl, place))
-        except InputError as error:
+        except (InputError, SimulationError) as error:
             print(f"  {task}, {prl.name} is skipped: {error}", flush=True)
     if not seen:
         return None
