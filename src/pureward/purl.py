@@ -78,10 +78,6 @@ class Adversary:
     batch: int = 256
     """Frames of each kind in an update."""
 
-    def update(self, agent: AgentFrames, generator: torch.Generator) -> dict[str, Tensor]:
-        """Update D on positives and unlabeled frames; return metrics, on the device."""
-        return self.discriminator.update(*self.sample(agent, 1, generator)[0])
-
     def sample(
         self, agent: AgentFrames, updates: int, generator: torch.Generator
     ) -> list[tuple[Tensor, ...]]:

@@ -111,6 +111,20 @@ def test_a_reward_model_is_fitted_by_a_first_call_without_gradients(mode):
         assert reward.learn(1)
 
 
+def test_frames_are_observed_inside_and_outside_of_inference_mode():
+    reward = OnlineReward(
+        small_demonstrations(), method="gail", config=CONFIG, device="cpu", horizon=9
+    )
+    with torch.inference_mode():
+        reward.observe(torch.from_numpy(square(4, 2)), [False] * 2, [False] * 2)
+        reward.restart(torch.tensor([True, False, False]))
+    reward.observe(square(4, 3), [True] * 3, [True] * 3)
+    assert len(reward.frames) == 5
+    # Three worlds terminate at step 1 of 9, and five steps were observed.
+    share = float(reward.learner.absorbing.agent_share)
+    assert share == pytest.approx(24 / (24 + 5), abs=1e-3)
+
+
 def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
     first = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
     observed(first, 4, 10)

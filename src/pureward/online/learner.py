@@ -136,7 +136,10 @@ class RewardLearner:
             updates: number of minibatches, at least 1.
         """
         assert self.adversary is not None, "this method has no discriminator"
-        rows = [self.adversary.update(agent, generator) for _ in range(updates)]
+        rows = []
+        for _ in range(updates):
+            (batch,) = self.adversary.sample(agent, 1, generator)
+            rows.append(self.adversary.discriminator.update(*batch))
         names = list(rows[0])
         means = torch.stack([torch.stack([row[n].float() for n in names]) for row in rows]).mean(0)
         metrics = dict(zip(names, means.tolist(), strict=True))
@@ -174,17 +177,19 @@ class RewardLearner:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, moments, random states and the state of the prior."""
-        found = {f"trained.{i}": tensor for i, tensor in enumerate(self.trained())}
-        found |= {f"generator.{i}": rng.get_state() for i, rng in enumerate(self.generators())}
-        found |= {"probes": self._generator.get_state()} | self._member_tensors()
-        found |= flattened("absorbing", self.absorbing.tensors() if self.absorbing else {})
-        return found | flattened("prior", self._prior.state() if self._prior else {})
+        return {
+            **self._copied(),
+            **{f"generator.{i}": rng.get_state() for i, rng in enumerate(self.generators())},
+            "probes": self._generator.get_state(),
+            **flattened("absorbing", self.absorbing.tensors() if self.absorbing else {}),
+            **flattened("prior", self._prior.state() if self._prior else {}),
+        }
 
     @torch.no_grad()
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned, in place, since captured graphs hold these tensors."""
-        for i, tensor in enumerate(self.trained()):
-            value = saved[f"trained.{i}"]
+        for name, tensor in self._copied().items():
+            value = saved[name]
             if tensor.dim() == 0 and value < 0:  # Adam's number of steps
                 raise InputError(
                     f"a number of optimizer steps must be at least 0, got {float(value):g}; "
@@ -194,16 +199,14 @@ class RewardLearner:
         for i, rng in enumerate(self.generators()):
             rng.set_state(saved[f"generator.{i}"].cpu())
         self._generator.set_state(saved["probes"].cpu())
-        for name, tensor in self._member_tensors().items():
-            tensor.copy_(saved[name])
         if self.absorbing is not None:
             self.absorbing.load_tensors(under("absorbing", saved))
         if self._prior is not None:
             self._prior.load_state(under("prior", saved))
 
-    def _member_tensors(self) -> dict[str, Tensor]:
-        return {
-            f"member.{i}.{name}": tensor
-            for i, member in enumerate(self.model.networks if self.model else ())
-            for name, tensor in member.state_dict().items()
-        }
+    def _copied(self) -> dict[str, Tensor]:
+        """What D's updates change and the weights of the reward models, by name."""
+        found = {f"trained.{i}": tensor for i, tensor in enumerate(self.trained())}
+        for i, member in enumerate(self.learned.members):
+            found |= {f"member.{i}.{name}": each for name, each in member.state_dict().items()}
+        return found

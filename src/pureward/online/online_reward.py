@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import Dataset, in_memory, known_failures, read_episodes
+from pureward.data.dataset import Dataset, in_memory, read_episodes
 from pureward.data.episodes import check_rated
-from pureward.data.frames import FrameBank
 from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError, check_seed
 from pureward.online.learner import RewardLearner
@@ -94,14 +93,14 @@ class OnlineReward:
             seed: of weights and sampling.
         """
         given = {"demonstrations": demonstrations, "annotations": annotations}
-        found = {name: source is not None for name, source in given.items()}
-        method = method or default_method(found, "nn-pugail")
+        is_given = {name: source is not None for name, source in given.items()}
+        method = method or default_method(is_given, "nn-pugail")
         row = METHODS[method]
         if row.reward == "truth":
             raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
-        for name, source in given.items():
-            if (source is not None) != (row.positives == name):
-                verb = "takes no" if source is not None else "needs"
+        for name, found in is_given.items():
+            if found != (row.positives == name):
+                verb = "takes no" if found else "needs"
                 raise InputError(f"{method} {verb} {name}; give {row.positives} alone")
         for name, count in {"horizon": horizon, "capacity": capacity}.items():
             if count is not None and (not isinstance(count, Integral) or count < 1):
@@ -119,8 +118,7 @@ class OnlineReward:
             absorbing = data.absorbing(horizon, recent=capacity)
         known = None
         if failures is not None:
-            found = _episodes(failures, 0.0, size=data.train.shape[1:])
-            known = FrameBank(known_failures(found), stack=stack, device=self.device)
+            known = data.known_failures(_episodes(failures, 0.0, size=data.train.shape[1:]))
         if prior is None and row.takes_prior:
             prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
         self.learner = RewardLearner(
@@ -141,6 +139,7 @@ class OnlineReward:
         self.updates = 0
         """Updates of D so far."""
 
+    @torch.inference_mode(False)  # tensors made in that mode could not be changed outside it
     def observe(
         self,
         frames: "NDArray | Tensor",
@@ -175,6 +174,7 @@ class OnlineReward:
         if self.learner.adversary is not None:
             self.learner.adversary.remember(self.frames, steps, self._generator)
 
+    @torch.inference_mode(False)
     def restart(self, worlds: "NDArray | Tensor | Sequence[bool]") -> None:
         """Begin new episodes in worlds that were reset before an end was observed.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pureward.data.absorbing import Absorbing
+from pureward.data.dataset import Dataset, in_another_order, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
 from pureward.errors import InputError
@@ -67,6 +68,16 @@ class Supervision:
         """Return the frames for probes, by name."""
         named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
         return {name: bank for name, bank in named.items() if bank is not None}
+
+    def known_failures(self, dataset: Dataset) -> FrameBank:
+        """Return the frames of a dataset of known failures to train on, stacked as these are."""
+        if in_another_order(dataset.images, self.images):
+            raise InputError(
+                f"images must be in one order, got {list(self.images)} in the positives and "
+                f"{list(dataset.images)} in the known failures; choose the same images for both"
+            )
+        failures = known_failures(dataset)
+        return FrameBank(failures, stack=self.train.stack, device=self.train.device)
 
     def absorbing(self, horizon: int, *, recent: int, worlds: int = 0) -> Absorbing:
         """Return counts of absorbing steps that fit these frames; arguments as in `Absorbing`."""

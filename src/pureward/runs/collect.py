@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -214,8 +214,8 @@ def _with_failures(episodes: list[Episode], wanted: int) -> list[Episode]:
     for episode in episodes:
         if episode.split == FAILURE and not episode.succeeds:
             failed.setdefault(episode.policy, []).append(episode)
-    turns = [pair for own in reversed(failed.values()) for pair in enumerate(own)]
-    failures = [episode for _, episode in sorted(turns, key=lambda pair: pair[0])]
+    turns = zip_longest(*reversed(failed.values()))
+    failures = [episode for turn in turns for episode in turn if episode is not None]
     return [episode for episode in episodes if episode.split != FAILURE] + failures[:wanted]
 
 
@@ -248,9 +248,8 @@ def _check_space(out: Path, episodes: list[Episode], painter: Painter | None) ->
         columns = (e.state, e.actions, e.rewards, *e.simulator.values())
         needed += sum(column.nbytes for column in columns if column is not None)
         needed += frame * (len(e) + 1)
-    needed *= 2  # the uncompressed file is deleted last
-    folder = next(parent for parent in out.absolute().parents if parent.exists())
-    check_disk(folder, needed, out)
+    # Twice, since the uncompressed file is deleted last.
+    check_disk(out.absolute().parent, 2 * needed, out)
 
 
 def _check(task: str, run: Path, out: Path, **counts: int) -> SavedPolicy:

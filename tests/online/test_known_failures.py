@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Known failures are seen like the positives."""
+
+import pytest
+import torch
+
+from pureward.data.dataset import Dataset
+from pureward.data.episodes import Episode
+from pureward.errors import InputError
+from pureward.online.supervision import Supervision
+
+
+def dataset(*images: str) -> Dataset:
+    """One episode of two steps, in frames of two images of 8×8 pixels."""
+    frames = torch.zeros(3, 6, 8, 8, dtype=torch.uint8)
+    episode = Episode(frames=frames, rewards=torch.zeros(2))
+    return Dataset(path=None, images=images, episodes=(episode,))
+
+
+def positives(*images: str) -> Supervision:
+    return Supervision.of(dataset(*images), stack=2, images=images)
+
+
+def test_known_failures_are_stacked_like_the_positives():
+    for names in (("front", "wrist"), ()):
+        assert positives("front", "wrist").known_failures(dataset(*names)).shape == (12, 8, 8)
+
+
+def test_known_failures_with_images_in_another_order_are_refused():
+    """D would tell them from the agent's frames by the order alone."""
+    with pytest.raises(InputError, match=r"\['front', 'wrist'\] in the positives and \['wrist', "):
+        positives("front", "wrist").known_failures(dataset("wrist", "front"))
