@@ -11,7 +11,16 @@ from pureward.agents import AGENTS, AgentConfig
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
 from pureward.runs.config import RunConfig
-from pureward.runs.config_file import differences, flat, from_json, read_config, to_json
+from pureward.runs.config_file import (
+    differences,
+    flat,
+    from_json,
+    read_config,
+    read_toml,
+    to_json,
+    to_toml,
+    with_settings,
+)
 from pureward.runs.directory import RunDirectory
 
 
@@ -49,6 +58,13 @@ def test_what_was_written_is_read_back():
     patient = replace(run.reward.model, patience=3)
     run = replace(run, reward=replace(run.reward, model=patient), budget_seconds=60)
     assert from_json(to_json(run)) == run
+
+
+def test_settings_written_as_toml_are_read_back(tmp_path):
+    run = RunConfig(out="runs/η and 😀", images=('a "b"', "c\\d"))
+    path = tmp_path / "settings.toml"
+    path.write_text(to_toml(run, {}), encoding="utf-8")
+    assert with_settings(RunConfig(), read_toml(path)) == run
 
 
 def test_folders_may_be_paths():

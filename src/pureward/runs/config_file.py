@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run's settings on disk: written once, read back, and held against those that are asked for."""
+"""The settings of a run on disk: written, read, and compared when a run is resumed."""
 
 import json
 import os
@@ -19,15 +19,15 @@ from pureward.settings import dataclass_from_json
 
 T = TypeVar("T")
 
-#: Folders of data, which may be moved between two sittings.
+#: Folders of data, which may be moved before a run is resumed.
 DATA = {"demonstrations", "annotations", "failures"}
-#: A resumed run may go on for longer, or elsewhere; all else is as it began.
+#: Settings that a resumed run may change: how long, where and from which folders it runs.
 MAY_CHANGE = DATA | {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
 MAY_CHANGE |= {"actors", "executor", "address", "actor_timeout"}
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
-    """The settings as plain values; folders may have been given as a `Path`."""
+    """Return the settings as plain values; a folder may be a `Path`."""
     return json.loads(json.dumps(asdict(config), default=os.fspath))
 
 
@@ -42,7 +42,7 @@ def from_json(values: Any) -> RunConfig:
 
 
 def with_settings(config: T, settings: Mapping[str, Any], before: str = "") -> T:
-    """The same with settings changed that are named as on the command line, `part.name`."""
+    """Return a config with some settings changed, named as on the command line, `part.name`."""
     known = [each.name for each in fields(config)]  # type: ignore[arg-type]
     parts: dict[str, Any] = {}
     for name, value in settings.items():
@@ -61,23 +61,24 @@ def with_settings(config: T, settings: Mapping[str, Any], before: str = "") -> T
 
 
 def to_toml(config: RunConfig, origins: Mapping[str, str]) -> str:
-    """The settings as TOML, a line each, with where its value comes from.
+    """Return the settings as TOML, one per line, with the source of each value as a comment.
 
     Args:
         config: all settings. Data folders are left out: they are given with each run.
-        origins: of the settings that are not the default.
+        origins: setting → source, for those that are not the default.
     """
     lines = []
     for name, value in flat(to_json(config)).items():
         if value is None or name in DATA:
             continue
-        line = f"{name} = {json.dumps(value)}"
+        # JSON would write a letter beyond 16 bits as two escapes, which TOML does not have.
+        line = f"{name} = {json.dumps(value, ensure_ascii=False)}"
         lines.append(f"{line:<48}  # {origins.get(name, 'default')}")
     return "\n".join(lines) + "\n"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file, by their name on the command line."""
+    """Return the settings in a TOML file, by their names on the command line."""
     try:
         return flat(tomllib.loads(read_file(path).decode()))
     except (OSError, ValueError, RecursionError) as error:
@@ -88,12 +89,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_config(directory: RunDirectory) -> RunConfig:
-    """The settings of the run in a directory."""
+    """Return the settings of the run in a directory."""
     return read_settings(directory, from_json)
 
 
 def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
-    """What is understood of the JSON that a run in a directory wrote about its settings."""
+    """Return what `understood` makes of the parsed config.json of a run."""
     directory.check_links()
     try:
         settings = json.loads(read_file(directory.config))
@@ -114,44 +115,50 @@ def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
 
 
 def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
-    """See that there is no run in a directory, or that going on there means the same run."""
-    if directory.config.exists() != resume:
+    """Refuse to start a run where one is, or to resume one that is missing or differs."""
+    if resume:
+        if not directory.config.exists():
+            raise InputError(
+                f"{directory.path} holds no run to resume; leave out --resume to begin one"
+            )
+        changed = differences(read_config(directory), config)
+        if changed:
+            raise InputError(
+                f"a resumed run keeps its settings, got {', '.join(changed)}; "
+                f"only {', '.join(sorted(MAY_CHANGE))} may change"
+            )
+        return
+    if directory.config.exists():
         raise InputError(
-            f"{directory.path} holds no run to resume; leave out --resume to begin one"
-            if resume
-            else f"{directory.path} holds a run already; pass --resume to go on with it or "
-            "choose another directory"
+            f"{directory.path} holds a run already; pass --resume to continue it, or choose "
+            "another directory"
         )
     left = next(directory.checkpoints.glob("step-*"), None)
-    if not resume and left is not None:
+    if left is not None:
         raise InputError(
             f"{directory.path} holds checkpoints of a run, such as {left.name}, without its "
             "config.json; bring that back to resume it or choose another directory"
         )
-    changed = differences(read_config(directory), config) if resume else []
-    if changed:
-        raise InputError(
-            f"a resumed run keeps its settings, got {', '.join(changed)}; "
-            f"only {', '.join(sorted(MAY_CHANGE))} may change"
-        )
 
 
 def differences(before: RunConfig, now: RunConfig) -> list[str]:
-    """Settings that two runs do not share and may not differ in, each as "name old → new"."""
+    """Return the settings that a resumed run may not change and did, as "name old → new"."""
     # The task's own reward has no settings.
-    apart = MAY_CHANGE | ({"reward"} if before.method == now.method == "truth" else set())
+    free = MAY_CHANGE | ({"reward"} if before.method == now.method == "truth" else set())
     old, new = flat(to_json(before)), flat(to_json(now))
-    names = [name for name in old if name.partition(".")[0] not in apart]
-    # The worlds of actors are not saved, so a run has them from its start or never.
-    names += ["actors"] * (bool(before.actors) != bool(now.actors))
+    names = [name for name in old if name.partition(".")[0] not in free]
+    if bool(before.actors) != bool(now.actors):  # the worlds of actors are not saved
+        names.append("actors")
     # Another algorithm may lack some settings.
     return [f"{n} {old[n]} → {new[n]}" for n in names if n in new and old[n] != new[n]]
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as `part.name`."""
+    """Return nested settings as `part.name`."""
     found: dict[str, Any] = {}
     for name, value in values.items():
-        nested = isinstance(value, dict)
-        found |= flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
     return found
