@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pureward.registry import Registry
+
 PLUGIN = Path(__file__).parent / "plugin"
 SMALL = shlex.split("""
     --worlds 4 --env-steps 160 --warmup-steps 40 --updates-per-step 1 --batch 16
@@ -104,6 +106,26 @@ def ran(tmp_path_factory) -> tuple[str, Path]:
 def commands(*lines: list[str]) -> str:
     """A script that calls the command line once a line."""
     return f"from pureward.cli import main\nfor words in {list(lines)!r}:\n    main(words)"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda registry: registry["toy"] == 1,
+        lambda registry: registry.get("toy") == 1,
+        lambda registry: "toy" in registry,
+        lambda registry: len(registry) == 1,
+        lambda registry: list(registry) == list(registry.keys()) == ["toy"],
+        lambda registry: list(registry.values()) == [1],
+        lambda registry: dict(registry) == dict(registry.items()) == {"toy": 1},
+    ],
+)
+def test_a_registry_has_the_rows_of_plugins_however_it_is_read(read, monkeypatch):
+    registry = Registry("toy")
+    monkeypatch.setattr("pureward.registry.load_plugins", lambda: registry.setdefault("toy", 1))
+    assert read(registry)
+    assert registry.get("other") is None
+    assert registry.get("other", 2) == 2
 
 
 def test_all_of_them_train_together(ran):

@@ -39,7 +39,7 @@ class Registry(dict[str, T]):
             raise InputError(f"the name of a {self.kind} must be a str, got {name!r}; pass one")
 
         def add(value: T) -> T:
-            if self.get(name, value) is not value:
+            if dict.get(self, name, value) is not value:  # our own rows load no plugins
                 raise InputError(f"the {self.kind} {name!r} exists; choose another name")
             self[name] = value
             return value
@@ -61,6 +61,14 @@ class Registry(dict[str, T]):
     def __iter__(self) -> Iterator[str]:
         load_plugins()
         return super().__iter__()
+
+    def __len__(self) -> int:
+        load_plugins()
+        return super().__len__()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The object of a name, or the default."""
+        return super().get(name, default) if name in self else default
 
     def keys(self) -> KeysView[str]:
         """The names, including those of plugins."""
