@@ -37,6 +37,11 @@ def observed(env, obs, name: str) -> torch.Tensor:
     return obs.state[:, start : start + env.task.observed[name]]
 
 
+def first_position(model, body: int) -> int:
+    """The index in `qpos` of a free object's pose: position (3), quaternion (4)."""
+    return model.jnt_qposadr[model.body_jntadr[body]]
+
+
 def deepest(model, qpos: torch.Tensor) -> float:
     """Metres of the deepest overlap in one world."""
     data = mujoco.MjData(model)
@@ -70,8 +75,7 @@ def test_indices_are_those_of_the_model(name, distractors):
     assert model.site(layout.PINCH_SITE).name == "hand/pinchsite"
     assert [model.joint(i).name for i in range(6)] == [f"arm/joint_{i}" for i in range(1, 7)]
     assert [model.joint(i).name for i in range(6, 9)] == [f"hand/finger_{i}" for i in range(1, 4)]
-    for body in layout.OBJECT_BODIES:
-        assert layout.first_position(body) == model.jnt_qposadr[model.body_jntadr[body]]
+    assert [first_position(model, body) for body in layout.OBJECT_BODIES] == [9, 16, 23, 30]
     kinds = [mujoco.mjtSensor(kind).name.removeprefix("mjSENS_") for kind in model.sensor_type]
     assert kinds == ["FORCE", "TORQUE", "FORCE", "TORQUE", "TOUCH", "TOUCH", "TOUCH"]
     sites = [model.site(site).name for site in model.sensor_objid[::2]]
@@ -119,8 +123,7 @@ def test_observations_show_the_state():
 def test_observed_distances_are_clipped():
     env = pureward.make("lift", 2, "cpu", seed=4)
     far = env.engine.state.qpos.clone()
-    free = MODEL.body_jntadr[layout.BANANA]
-    start = MODEL.jnt_qposadr[free]
+    start = first_position(MODEL, layout.BANANA)
     far[1, start : start + 3] = torch.tensor([300.0, -40.0, 900.0])
     env.engine.state.qpos.copy_(far)
     env.engine.refresh()
@@ -132,7 +135,7 @@ def test_observed_distances_are_clipped():
 def test_a_world_whose_banana_flies_away_is_replaced(monkeypatch):
     monkeypatch.setattr("pureward.envs.divergence._MAX_RATE", 0.5)
     env = pureward.make("lift", 3, "cpu", seed=4)
-    height = MODEL.jnt_qposadr[MODEL.body_jntadr[layout.BANANA]] + 2
+    height = first_position(MODEL, layout.BANANA) + 2
     env.engine.state.qpos[1, height] = 2e4
     step = env.step(torch.zeros(3, 9))
     assert step.terminated.tolist() == [False, True, False]
@@ -181,7 +184,7 @@ def test_force_sensors_are_zero_after_a_reset(engine):
 @given(seed=st.integers(0, 2**31))
 def test_objects_start_apart_and_in_the_tray(seed):
     qpos = DRAW(256, torch.Generator().manual_seed(seed))["qpos"]
-    starts = [layout.first_position(body) for body in layout.OBJECT_BODIES]
+    starts = [first_position(MODEL, body) for body in layout.OBJECT_BODIES]
     places = torch.stack([qpos[:, at : at + 2] for at in starts], dim=1)
     radius = torch.tensor([OBJECT_RADII[name] for name in OBJECTS])
     assert (places.abs() <= torch.tensor(TRAY) - radius[:, None] + 1e-6).all()

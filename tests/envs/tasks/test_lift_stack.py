@@ -10,12 +10,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import pureward
 from pureward.envs.tasks import TASKS, lift, stack
 from pureward.envs.tasks.jaco.objects import BANANA_RADIUS
-from pureward.envs.tasks.jaco.state import BANANA, BLUE, HAND, PINCH_SITE, RED, first_position
+from pureward.envs.tasks.jaco.state import BANANA, BLUE, HAND, PINCH_SITE, RED
 from pureward.errors import InputError
 
 
 def put(env, body: int, place: torch.Tensor, world: int = 0) -> None:
-    at = first_position(body)
+    model = env.engine.model
+    at = model.jnt_qposadr[model.body_jntadr[body]]
     env.engine.state.qpos[world, at : at + 3] = place
 
 

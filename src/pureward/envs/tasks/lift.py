@@ -8,7 +8,7 @@ from torch import Tensor
 from pureward.envs.sim.engine import State
 from pureward.envs.tasks.jaco import jaco_task
 from pureward.envs.tasks.jaco.objects import BANANA_RADIUS
-from pureward.envs.tasks.jaco.state import BANANA, from_pinch, place
+from pureward.envs.tasks.jaco.state import BANANA, from_pinch
 from pureward.envs.tasks.scripted import SHUT, Move, Scripted, pick
 from pureward.envs.tasks.suite import gaussian, linear
 
@@ -19,7 +19,7 @@ _NEAR = 0.30  # metres from the hand at which the reward for reaching is 0.1
 
 def height(state: State) -> Tensor:
     """Return how far the banana is lifted, in metres (worlds,)."""
-    return place(state, BANANA)[:, 2] - BANANA_RADIUS
+    return state.xpos[:, BANANA, 2] - BANANA_RADIUS
 
 
 def reward(state: State) -> Tensor:

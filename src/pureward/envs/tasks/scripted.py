@@ -12,7 +12,7 @@ from pureward.envs.sim.engine import State
 from pureward.envs.tasks.jaco.arm import FINGER_SPEED, JOINTS, LARGE_JOINT_SPEED, SMALL_JOINT_SPEED
 from pureward.envs.tasks.jaco.objects import BLOCK
 from pureward.envs.tasks.jaco.scene import TRAY
-from pureward.envs.tasks.jaco.state import BANANA, HAND_BODY, OBJECT_BODIES, fingers, place
+from pureward.envs.tasks.jaco.state import BANANA, HAND_BODY, OBJECT_BODIES, fingers
 
 # Finger angles in radians: tips 8.5 cm apart, and closed.
 WIDE, SHUT = 0.75, 1.4
@@ -72,16 +72,14 @@ class Scripted:
         }
         # A body is carried from the move after the grip closes until the fingers open.
         shut = [move.grip == SHUT for move in moves]
-        carries = [False] + [a and b for a, b in pairwise(shut)]
-        self._carries = torch.tensor(carries, device=state.qpos.device)
+        self._carries = _column([False, *(a and b for a, b in pairwise(shut))], state.qpos)
         # Constants are copied to the device here, because copying waits for the device.
         self._tool_offset, self._max_speeds, self._tray, self._up = (
             _column(values, state.qpos) for values in (_TOOL, _MAX_SPEEDS, TRAY, (0.0, 0.0, 1.0))
         )
-        worlds, device = len(state.qpos), state.qpos.device
-        self.move = torch.zeros(worlds, dtype=torch.int64, device=device)
+        self.move = torch.zeros(len(state.qpos), dtype=torch.int64, device=state.qpos.device)
         self._since = torch.zeros_like(self.move)
-        self._along = state.qpos.new_zeros(worlds, 2)
+        self._along = state.qpos.new_zeros(len(state.qpos), 2)
 
     def __call__(self, _: Tensor | None = None) -> Tensor:
         """Return actions (worlds, 9) in [−1, 1]; observations are not used."""
@@ -116,7 +114,8 @@ class Scripted:
 
     def _restart(self) -> None:
         """Go back to the first move where an episode begins or the object was dropped."""
-        away = torch.linalg.vector_norm(place(self._state, self._target) - self._tool(), dim=1)
+        apart = self._state.xpos[:, self._target] - self._tool()
+        away = torch.linalg.vector_norm(apart, dim=1)
         dropped = (away > 0.07) & self._carries[self.move]
         begins = (self._state.time.flatten() == 0.0) | dropped
         self.move.masked_fill_(begins, 0)

@@ -9,7 +9,7 @@ from torch import Tensor
 from pureward.envs.sim.engine import State
 from pureward.envs.tasks.jaco import jaco_task
 from pureward.envs.tasks.jaco.objects import BLOCK
-from pureward.envs.tasks.jaco.state import BLUE, FINGERTIPS, RED, fingers, from_pinch, place
+from pureward.envs.tasks.jaco.state import BLUE, FINGERTIPS, RED, fingers, from_pinch
 from pureward.envs.tasks.scripted import SHUT, WIDE, Move, Scripted, pick
 from pureward.envs.tasks.suite import gaussian, linear
 
@@ -28,7 +28,7 @@ _REACH, _GRASP, _LIFT, _PLACE, _RELEASE = 0.15, 0.10, 0.15, 0.30, 0.30
 
 def from_goal(state: State) -> Tensor:
     """Return the vector from the goal on top of blue to red's centre (worlds, 3)."""
-    away = place(state, RED) - place(state, BLUE)
+    away = state.xpos[:, RED] - state.xpos[:, BLUE]
     away[:, 2] -= BLOCK
     return away
 
@@ -56,7 +56,7 @@ def reward(state: State) -> Tensor:
     stands = gaussian(distance, margin=0.03)
     reached = gaussian(from_pinch(state, RED), margin=_NEAR)
     held = grasp(state) * gaussian(from_pinch(state, RED), margin=0.08)
-    lifted = linear(1.5 * BLOCK - place(state, RED)[:, 2], margin=BLOCK)
+    lifted = linear(1.5 * BLOCK - state.xpos[:, RED, 2], margin=BLOCK)
     placed = lifted * gaussian(distance, margin=_FAR)
     return (
         _REACH * torch.maximum(reached, stands)

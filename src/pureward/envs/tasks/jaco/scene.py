@@ -27,9 +27,6 @@ _TRAY_COLOUR, _WALL_COLOUR = (0.93, 0.9, 0.82, 1.0), (0.75, 0.68, 0.55, 1.0)
 _CAMERA = (0.42, 0.38, 0.46)  # metres; the other one is its mirror image
 _LOOKED_AT = (-0.06, 0.0, 0.09)
 
-# Sides of the tray as (direction of x, direction of y).
-_SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1))
-
 
 def build_scene(own: tuple[str, ...], distractors: str) -> mujoco.MjModel:
     """Compile the scene.
@@ -44,8 +41,8 @@ def build_scene(own: tuple[str, ...], distractors: str) -> mujoco.MjModel:
     add_arm(scene, (_BASE, 0.0, 0.0))  # first: it changes all geoms, bodies and joints that exist
     add_objects(scene, own, distractors)
     _add_table(scene)
-    for side in _SIDES:
-        _add_wall(scene, *side)
+    for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+        _add_wall(scene, x, y)
     _add_cameras(scene)
     return scene.compile()
 
@@ -77,7 +74,7 @@ def _add_table(scene: mujoco.MjSpec) -> None:
 
 
 def _add_wall(scene: mujoco.MjSpec, x: int, y: int) -> None:
-    """One side of the tray, leaning outwards from the edge of its floor."""
+    """The side of the tray in direction (x, y), leaning outwards from the edge of its floor."""
     away, along = (TRAY[0], TRAY[1]) if x else (TRAY[1], TRAY[0])
     up, half = _WALL_HEIGHT / math.cos(_WALL_LEAN) / 2, along + _WALL_HEIGHT / 2
     # Rotated about that edge from lying flat.

@@ -51,19 +51,9 @@ _LAYOUTS = 48
 _SPARE_LAYOUT = ((0.1, -0.13), (0.1, 0.13), (-0.1, 0.13), (-0.06, -0.07))
 
 
-def first_position(body: int) -> int:
-    """Return the index in `qpos` of a free object's pose: position (3), quaternion (4)."""
-    return JOINTS + FINGERS + 7 * OBJECT_BODIES.index(body)
-
-
-def place(state: State, body: int) -> Tensor:
-    """Return the position of a body (worlds, 3)."""
-    return state.xpos[:, body]
-
-
 def from_pinch(state: State, body: int) -> Tensor:
     """Return the metres from the point between the fingertips to a body's centre (worlds,)."""
-    return torch.linalg.vector_norm(place(state, body) - state.site_xpos[:, PINCH_SITE], dim=1)
+    return torch.linalg.vector_norm(state.xpos[:, body] - state.site_xpos[:, PINCH_SITE], dim=1)
 
 
 def fingers(state: State) -> Tensor:
@@ -122,14 +112,12 @@ def random_tray(model: mujoco.MjModel, device: torch.device) -> Reset:
         qpos = default.repeat(worlds, 1)
         spread = torch.rand(worlds, len(HOME), generator=generator, device=device)
         qpos[:, : len(HOME)] = home + HOME_SPREAD * (2.0 * spread - 1.0)
-        places = draw_places(worlds, generator)
+        poses = qpos[:, len(HOME) :].view(worlds, len(OBJECTS), 7)  # position (3), quaternion (4)
+        poses[..., :2] = draw_places(worlds, generator)
+        poses[..., 2] = height
         half_turn = math.pi * torch.rand(worlds, len(OBJECTS), generator=generator, device=device)
-        for index, body in enumerate(OBJECT_BODIES):
-            at = first_position(body)
-            qpos[:, at : at + 2] = places[:, index]
-            qpos[:, at + 2] = height[index]
-            qpos[:, at + 3] = half_turn[:, index].cos()
-            qpos[:, at + 6] = half_turn[:, index].sin()
+        poses[..., 3] = half_turn.cos()
+        poses[..., 6] = half_turn.sin()
         return {"qpos": qpos}
 
     return draw
