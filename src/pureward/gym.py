@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the library needs of Gymnasium itself; imports neither torch nor a simulator."""
 
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -57,19 +58,16 @@ def arrivals(obs: Any, info: dict[str, Any], ended: np.ndarray) -> Any:
         info: of the step; `final_obs` has the last observations of ended episodes.
         ended: which episodes ended, bool (worlds,).
     """
-    rows = ended.nonzero()[0].tolist()
-    return _with_rows(obs, {row: info["final_obs"][row] for row in rows}) if rows else obs
+    arrived = deepcopy(obs) if ended.any() else obs
+    for row in ended.nonzero()[0].tolist():
+        _put(arrived, row, info["final_obs"][row])
+    return arrived
 
 
-def _with_rows(batch: Any, rows: dict[int, Any]) -> Any:
-    """A copy of batched observations with other observations in some rows."""
+def _put(batch: Any, row: int, value: Any) -> None:
+    """Replace the observation in one row of batched observations."""
     if isinstance(batch, dict | tuple):
-        parts = {
-            key: _with_rows(part, {row: value[key] for row, value in rows.items()})
-            for key, part in (batch.items() if isinstance(batch, dict) else enumerate(batch))
-        }
-        return parts if isinstance(batch, dict) else tuple(parts.values())
-    copy = batch.copy()
-    for row, value in rows.items():
-        copy[row] = value
-    return copy
+        for key in batch if isinstance(batch, dict) else range(len(batch)):
+            _put(batch[key], row, value[key])
+    else:
+        batch[row] = value

@@ -66,6 +66,8 @@ def test_a_closed_environment_keeps_no_simulator(engine, no_collector):
         env.state_dict,
         lambda: env.step(torch.zeros(2, env.action_size)),
         lambda: env.load_state_dict({}),
+        env.simulator_state,
+        lambda: env.draw({}),
     ):
         with pytest.raises(InputError, match="closed environment cannot be used; make another"):
             use()

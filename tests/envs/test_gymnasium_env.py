@@ -99,6 +99,10 @@ def test_actions_span_the_bounds():
     assert env._envs.envs[0].action.tolist() == [0.0, 4.0]
     with pytest.raises(InputError, match=r"shape \(1, 2\) .* got \(1, 3\)"):
         env.step(torch.zeros(1, 3))
+    with pytest.raises(InputError, match="must be a tensor .* got ndarray"):
+        env.step(np.zeros((1, 2)))
+    with pytest.raises(InputError, match="actions must be finite, got NaN or infinity; check the"):
+        env.step(torch.tensor([[0.0, torch.nan]]))
 
 
 def test_processes_give_the_same():

@@ -143,6 +143,66 @@ class Together(VectorEnv):
         return self.count.copy(), np.zeros(self.num_envs), first, never, {}
 
 
+class Reuses(Together):
+    """A vector environment that returns the same arrays at every step."""
+
+    metadata: ClassVar = {"render_fps": 20}
+
+    def reset(self, *, seed=None, options=None):
+        self.rewards, self.ended = (
+            np.zeros(self.num_envs, np.float32),
+            np.zeros(self.num_envs, bool),
+        )
+        return np.zeros((self.num_envs, 1), np.float32), {}
+
+    def step(self, actions):
+        self.rewards += 1
+        self.ended[:] = self.rewards == 2
+        return np.zeros((self.num_envs, 1)), self.rewards, self.ended, np.zeros_like(self.ended), {}
+
+
+def test_a_step_keeps_its_values_if_the_environment_uses_its_arrays_again():
+    env = pureward.make(Reuses, 2, "cpu")
+    steps = [env.step(torch.zeros(2, 1)) for _ in range(2)]
+    assert [step.reward.tolist() for step in steps] == [[1, 1], [2, 2]]
+    assert [step.terminated.tolist() for step in steps] == [[False] * 2, [True] * 2]
+
+
+class Frameless(Together):
+    """Renders nothing, or one image for all worlds."""
+
+    def __init__(self, num_envs, render_mode=None, images=None):
+        super().__init__(num_envs, AutoresetMode.DISABLED)
+        self.images = images
+
+    def render(self):
+        return self.images
+
+
+@pytest.mark.parametrize(
+    ("images", "told"),
+    [
+        (None, "rendered nothing; it must render with render_mode='rgb_array'"),
+        ((np.zeros((64, 64, 3)), np.zeros((32, 64, 3))), "frames must have one size, got .*32"),
+        (np.zeros((64, 64, 3), np.uint8), "must be a batch of images, got one of shape"),
+    ],
+)
+def test_images_that_are_none_per_world_are_told_in_a_sentence(images, told):
+    with pytest.raises(InputError, match=told):
+        pureward.make(partial(Frameless, images=images), 2, "cpu", cameras=True)
+
+
+def test_any_environment_with_frames_renders_as_a_vector_environment():
+    env = pureward.make_vec(Clock, 2, device="cpu", cameras=True, state="time")
+    assert env.render() is None, "nothing was observed yet"
+    env.reset(seed=0)
+    env.step(np.zeros((2, 1)))
+    images = env.render()
+    assert images is not None
+    assert [image.shape for image in images] == [(64, 64, 3)] * 2
+    assert [image[0, 0, 0] for image in images] == [11, 11]
+
+
 class Tensors(Together):
     """A vector environment that returns tensors."""
 

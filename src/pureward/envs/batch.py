@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.registry import Registry
-from pureward.types import Observation, Script, Step
+from pureward.types import Observation, Script, Step, checked_tensor
 
 
 class BatchEnv(ABC):
@@ -96,6 +96,15 @@ class BatchEnv(ABC):
         if first.frames is not None:
             channels, height, width = first.frames.shape[1:]
             self.frame_shape = (channels, height, width)
+
+    def _check_action(self, action: Tensor) -> None:
+        """Raise `InputError` unless actions are a tensor (worlds, action size)."""
+        checked_tensor(action, "actions must be a tensor (worlds, action size)")
+        if tuple(action.shape) != (self.worlds, self.action_size):
+            raise InputError(
+                f"action must have shape {(self.worlds, self.action_size)} (worlds, action size), "
+                f"got {tuple(action.shape)}; pass one row per world"
+            )
 
     def __enter__(self) -> Self:
         """Use the environment in a `with` block, which closes it."""

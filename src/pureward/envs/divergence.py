@@ -14,6 +14,8 @@ from pureward.envs.tasks.task import Task
 from pureward.errors import SimulationError
 from pureward.types import STATE_LIMIT, AsyncFlag
 
+#: What a world continues from. Force and touch sensors depend on the last step too.
+CONTINUED = (*SAVED, "sensordata")
 _MAX_RATE = 1e-5  # diverged worlds per world and step
 _FEW = 10  # fewer between two checks do not measure a rate
 
@@ -21,31 +23,30 @@ _FEW = 10  # fewer between two checks do not measure a rate
 class DivergenceMonitor:
     """Finds, replaces and counts the diverged worlds of a batch."""
 
-    def __init__(self, task: Task, engine: Engine):
-        self._task, self._engine = task, engine
-        self._flag = AsyncFlag(engine.device)
+    def __init__(self, task: Task, device: torch.device):
+        self._task, self._flag = task, AsyncFlag(device)
         self._steps = 0
         self._checked = (0, 0)  # steps and diverged worlds at the last check
         self.count = 0
         """Worlds that have diverged so far."""
 
-    def find(self, observed: Tensor) -> Tensor:
+    def find(self, engine: Engine, observed: Tensor) -> Tensor:
         """Return which worlds diverged in a step, bool (worlds,); replace them if any did."""
-        self._steps += self._engine.worlds
-        diverged = self._diverged(observed)
+        self._steps += engine.worlds
+        diverged = _diverged(engine, observed)
         if self._flag.raised(diverged.any()):
-            self._replace()
-            self._flag = AsyncFlag(self._engine.device)
+            self._replace(engine)
+            self._flag = AsyncFlag(engine.device)
         return diverged
 
-    def check(self) -> None:
+    def check(self, engine: Engine) -> None:
         """Raise if the simulation failed since the last check; waits for the device."""
-        replaced = self._replace()
-        if fault := self._engine.fault():
+        replaced = self._replace(engine)
+        if fault := engine.fault():
             raise SimulationError(f"{self._task.name}: {fault}")
         if not replaced:
             raise SimulationError(
-                f"{self._task.name}: all {self._engine.worlds} worlds diverged (NaN, or beyond "
+                f"{self._task.name}: all {engine.worlds} worlds diverged (NaN, or beyond "
                 f"{STATE_LIMIT:g}); check what the task observes and the model's time step"
             )
         steps, diverged = self._steps - self._checked[0], self.count - self._checked[1]
@@ -56,25 +57,25 @@ class DivergenceMonitor:
                 f"{round(1 / _MAX_RATE):,} may; check the model's time step and limits"
             )
 
-    def _replace(self) -> bool:
+    def _replace(self, engine: Engine) -> bool:
         """Copy a healthy neighbour into each diverged world; False if all worlds diverged."""
-        state, worlds = self._engine.state, self._engine.worlds
-        diverged = self._diverged(self._task.observe(state))
+        diverged = _diverged(engine, self._task.observe(engine.state))
         count = int(diverged.sum())
-        if count in (0, worlds):
+        if count in (0, engine.worlds):
             return count == 0
         self.count += count
         healthy = torch.nonzero(~diverged).flatten()
-        before = torch.searchsorted(healthy, torch.arange(worlds, device=diverged.device))
+        before = torch.searchsorted(healthy, torch.arange(engine.worlds, device=diverged.device))
         source = healthy[before % len(healthy)]
-        for name in (*SAVED, "sensordata"):
-            now = getattr(state, name)
+        for name in CONTINUED:
+            now = getattr(engine.state, name)
             now.copy_(now[source])
-        self._engine.refresh()
+        engine.refresh()
         return True
 
-    def _diverged(self, observed: Tensor) -> Tensor:
-        # qpos too, because observations may be clipped. `not <`, because NaN compares as false.
-        values = (observed, self._engine.state.qpos)
-        within = [value.abs().amax(dim=1) < STATE_LIMIT for value in values]
-        return ~(within[0] & within[1])
+
+def _diverged(engine: Engine, observed: Tensor) -> Tensor:
+    # qpos too, because observations may be clipped. `not <`, because NaN compares as false.
+    values = (observed, engine.state.qpos)
+    within = [value.abs().amax(dim=1) < STATE_LIMIT for value in values]
+    return ~(within[0] & within[1])

@@ -24,7 +24,7 @@ from pureward.envs.batch import BatchEnv
 from pureward.envs.makers import Maker, make_worlds, time_limit
 from pureward.errors import InputError, SimulationError, check_seed
 from pureward.gym import arrivals, autoreset_mode
-from pureward.pixels import to_frames
+from pureward.pixels import batch_of, to_frames
 from pureward.types import Observation, Step
 
 #: Steps of an episode, where the environment sets no limit.
@@ -122,30 +122,28 @@ class GymnasiumEnv(BatchEnv):
 
     def step(self, action: Tensor) -> Step:
         """Apply actions (worlds, action size) in [−1, 1] for one step."""
-        if tuple(action.shape) != (self.worlds, self.action_size):
-            raise InputError(
-                f"action must have shape {(self.worlds, self.action_size)} (worlds, action size), "
-                f"got {tuple(action.shape)}; pass one row a world"
-            )
+        self._check_action(action)
         share = (action.detach().clamp(-1.0, 1.0).cpu().numpy() + 1.0) / 2.0
-        shape = self._envs.action_space.shape
-        chosen = (self._low + share * (self._high - self._low)).reshape(shape)
-        if np.issubdtype(self._envs.action_space.dtype, np.integer):
+        if not np.isfinite(share).all():  # infinity was clipped
+            raise InputError("actions must be finite, got NaN or infinity; check the policy")
+        space = self._envs.action_space
+        chosen = (self._low + share * (self._high - self._low)).reshape(space.shape)
+        if np.issubdtype(space.dtype, np.integer):
             chosen = chosen.round()
-        chosen = chosen.astype(self._envs.action_space.dtype)
+        chosen = chosen.astype(space.dtype)
         seen, reward, ended, cut, info = self._call("step", lambda: self._envs.step(chosen))
         if not np.isfinite(reward).all():
             raise SimulationError(f"{self.name} returned a reward of NaN or infinity; check it")
         self.elapsed += 1
         was_reset = (ended | cut) & (self._mode == AutoresetMode.SAME_STEP)
         arrival = self._observation(arrivals(seen, info, was_reset))
-        terminated = torch.as_tensor(ended, device=self.device)
+        terminated = torch.tensor(ended, device=self.device)  # a copy: its array may be used again
         truncated = torch.as_tensor(cut, device=self.device) | (self.elapsed >= self.horizon)
         truncated &= ~terminated
         over = terminated | truncated
         return Step(
             obs=self._begin(over, was_reset, seen, arrival) if bool(over.any()) else arrival,
-            reward=torch.as_tensor(reward, dtype=torch.float32, device=self.device),
+            reward=torch.tensor(reward, dtype=torch.float32, device=self.device),
             terminated=terminated,
             truncated=truncated,
             success=self._success(info, was_reset),
@@ -261,7 +259,7 @@ class GymnasiumEnv(BatchEnv):
         frames = None
         if self._renders:
             images = self._call("render", self._envs.render)
-            if any(image is None for image in images):
+            if images is None or any(image is None for image in images):
                 raise InputError(
                     f"{self.name} rendered nothing; it must render with render_mode='rgb_array', "
                     "or have frames in its observation"
@@ -274,30 +272,24 @@ class GymnasiumEnv(BatchEnv):
     def _frames(self, cameras: list[Any]) -> Tensor:
         """Frames (worlds, 3·cameras, 64, 64) of each camera's images."""
         try:
-            images = [np.stack([np.asarray(image) for image in camera]) for camera in cameras]
-        except ValueError as error:
-            raise SimulationError(
-                f"{self.name} has frames of different sizes; make all of one size"
-            ) from error
-        sizes = [image.shape[1:] for image in images]
+            images = [batch_of(camera) for camera in cameras]
+            frames = torch.cat([to_frames(image, self.device) for image in images], dim=1)
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from error
+        sizes = [tuple(image.shape[1:]) for image in images]
         if self._sizes not in (None, sizes):
             raise SimulationError(
                 f"{self.name} changed the size of its frames from {self._sizes} to {sizes}; keep it"
             )
         self._sizes = sizes
-        try:
-            return torch.cat([to_frames(image, self.device) for image in images], dim=1)
-        except InputError as error:
-            raise InputError(f"{self.name}: {error}") from error
+        return frames
 
     def _success(self, info: dict[str, Any], was_reset: np.ndarray) -> Tensor:
         """Whether the environment reports success; where it reports nothing, no."""
         last, nothing = info.get("final_info", {}), np.zeros(self.worlds, dtype=bool)
-        for key in _SUCCESS:
-            if key in info or key in last:
-                now, final = (np.asarray(i.get(key, nothing), dtype=bool) for i in (info, last))
-                return torch.as_tensor(np.where(was_reset, final, now), device=self.device)
-        return torch.as_tensor(nothing, device=self.device)
+        key = next((key for key in _SUCCESS if key in info or key in last), "")
+        now, final = (np.asarray(told.get(key, nothing), dtype=bool) for told in (info, last))
+        return torch.as_tensor(np.where(was_reset, final, now), device=self.device)
 
 
 def _line_of(error: Exception) -> str:

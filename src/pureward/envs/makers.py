@@ -110,15 +110,13 @@ def _checked(made: Any, wanted: type) -> Any:
 
 def time_limit(envs: VectorEnv) -> int | None:
     """Steps after which episodes are truncated by `gymnasium.make` or a `TimeLimit` wrapper."""
-    inner, limit = envs.unwrapped, None
+    inner = envs.unwrapped
     if isinstance(inner, SyncVectorEnv):
-        limit = _limit_of(inner.envs[0])
-    elif isinstance(inner, AsyncVectorEnv):
+        return _limit_of(inner.envs[0])
+    if isinstance(inner, AsyncVectorEnv):
         with inner.env_fns[0]() as one:  # a worker stops if it is asked for what it does not have
-            limit = _limit_of(one)
-    elif envs.spec is not None:
-        limit = envs.spec.max_episode_steps
-    return limit
+            return _limit_of(one)
+    return envs.spec.max_episode_steps if envs.spec else None
 
 
 def _limit_of(env: gymnasium.Env) -> int | None:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from pureward.envs.batch import BatchEnv
-from pureward.envs.divergence import DivergenceMonitor
+from pureward.envs.divergence import CONTINUED, DivergenceMonitor
 from pureward.envs.sim import Engine
 from pureward.envs.sim.engine import SAVED
 from pureward.envs.tasks.task import Task
 from pureward.errors import InputError, check_seed
-from pureward.types import DRAWN_FROM, AsyncFlag, Observation, Script, Step, checked_tensor
+from pureward.types import DRAWN_FROM, AsyncFlag, Observation, Script, Step
 
 if TYPE_CHECKING:
     from pureward.envs.sim.camera import Cameras
@@ -45,7 +45,7 @@ class TaskEnv(BatchEnv):
         seed: int = 0,
         stagger: bool = False,
     ):
-        self.task, self.engine, self.cameras = task, engine, cameras
+        self.task, self._engine, self.cameras = task, engine, cameras
         self.renderer = "rasterizer" if cameras is None else cameras.renderer
         self.name, self.horizon, self.hold = task.name, task.horizon, task.hold
         self.worlds, self.device = engine.worlds, engine.device
@@ -54,29 +54,31 @@ class TaskEnv(BatchEnv):
         self.stagger = stagger
         self._generator = torch.Generator(self.device)
         self._draw_state = task.reset(engine.model, self.device)
-        self._default_state = _default_state(engine.model, self.device)
+        start = mujoco.MjData(engine.model)
+        self._default_state = {
+            name: torch.tensor(getattr(start, name)).to(self.device)[None] for name in SAVED
+        }
         self._ctrl_center, self._ctrl_span = _control_range(engine.model, self.device)
-        self._bad_actions = AsyncFlag(self.device)
-        self._monitor = DivergenceMonitor(task, engine)
+        self._monitor = DivergenceMonitor(task, self.device)
         # Counted on the host too, which then knows whether any episode ends without a sync.
         self.elapsed = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self._host_elapsed = np.zeros(self.worlds, dtype=np.int64)
         # Consecutive control steps in a state of success.
         self._held = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
         self.seed(seed)
-        first = self.reset()
-        self.set_sizes(first)
+        self.set_sizes(self.reset())
         _check_outcomes(task, engine)
 
     def close(self) -> None:
         """Free the simulator's memory; the environment cannot be used afterwards."""
-        self.cameras = None
-        for name in ("engine", "_monitor"):
-            vars(self).pop(name, None)
+        self._engine = self.cameras = None
 
-    def _check_open(self) -> None:
-        if "engine" not in vars(self):
+    @property
+    def engine(self) -> Engine:
+        """The simulator of all worlds."""
+        if self._engine is None:
             raise InputError("a closed environment cannot be used; make another one")
+        return self._engine
 
     def seed(self, seed: int) -> None:
         """Seed the first states of the episodes to come."""
@@ -85,7 +87,6 @@ class TaskEnv(BatchEnv):
 
     def reset(self) -> Observation:
         """Begin a new episode in every world."""
-        self._check_open()
         self._bad_actions = AsyncFlag(self.device)
         groups = min(_PHASES, self.worlds)
         group = np.arange(self.worlds) * groups // self.worlds
@@ -99,7 +100,6 @@ class TaskEnv(BatchEnv):
         Actions are clipped to [−1, 1]. NaN and infinity raise `InputError`: at once on a CPU, some
         steps later on CUDA, because checking at once would wait for the device.
         """
-        self._check_open()
         self._check_action(action)
         # Detached: the physics has no gradient, and a graph would grow with each step.
         control = self._ctrl_center + self._ctrl_span * action.detach().clamp(-1.0, 1.0)
@@ -108,7 +108,7 @@ class TaskEnv(BatchEnv):
         self.elapsed += 1
         self._host_elapsed += 1
         seen, count = self._observe(), self._monitor.count
-        diverged = self._monitor.find(seen.state)
+        diverged = self._monitor.find(self.engine, seen.state)
         arrival = obs = replace(seen, state=seen.state.masked_fill(diverged[:, None], 0.0))
         if self._monitor.count != count:
             obs = self._observe()  # some worlds were replaced
@@ -136,8 +136,7 @@ class TaskEnv(BatchEnv):
 
     def check(self) -> None:
         """Raise `SimulationError` if the simulation failed; waits for the device."""
-        self._check_open()
-        self._monitor.check()
+        self._monitor.check(self.engine)
 
     @property
     def diverged(self) -> int:
@@ -146,11 +145,8 @@ class TaskEnv(BatchEnv):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return what `load_state_dict` needs to continue from here, bit for bit."""
-        self._check_open()
-        # Force and touch sensors depend on the last step, not only on the state.
-        names = (*SAVED, "sensordata")
         return {
-            **{name: getattr(self.engine.state, name).clone() for name in names},
+            **{name: getattr(self.engine.state, name).clone() for name in CONTINUED},
             "elapsed": self.elapsed.clone(),
             "held": self._held.clone(),
             "generator": self._generator.get_state(),
@@ -158,8 +154,7 @@ class TaskEnv(BatchEnv):
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> Observation:
         """Continue from where `state_dict` was taken, and return the observation there."""
-        self._check_open()
-        for name in (*SAVED, "sensordata"):
+        for name in CONTINUED:
             getattr(self.engine.state, name).copy_(saved[name])
         self.engine.refresh()
         self._held.copy_(saved["held"])
@@ -174,10 +169,11 @@ class TaskEnv(BatchEnv):
 
     def draw(self, simulator_state: Mapping[str, Tensor]) -> Tensor:
         """Return the frames of up to `worlds` states; the worlds are left in these states."""
+        state = self.engine.state
         if self.cameras is None:
             raise InputError("frames are drawn by cameras; make the environment with cameras=True")
         for name, value in simulator_state.items():
-            getattr(self.engine.state, name)[: len(value)].copy_(value)
+            getattr(state, name)[: len(value)].copy_(value)
         self.engine.refresh()
         return self.cameras.render()[: len(simulator_state["qpos"])].clone()
 
@@ -190,12 +186,7 @@ class TaskEnv(BatchEnv):
         self.elapsed.copy_(torch.from_numpy(elapsed))
 
     def _check_action(self, action: Tensor) -> None:
-        checked_tensor(action, "actions must be a tensor (worlds, action size)")
-        if tuple(action.shape) != (self.worlds, self.action_size):
-            raise InputError(
-                f"action must have shape {(self.worlds, self.action_size)} (worlds, action size), "
-                f"got {tuple(action.shape)}; pass one row per world"
-            )
+        super()._check_action(action)
         device = self._ctrl_center.device  # has an index, which self.device may lack
         if action.device != device:
             raise InputError(
@@ -214,7 +205,7 @@ class TaskEnv(BatchEnv):
                 f"a task's reset must draw fields of the state, got {unknown}; "
                 f"choose from {list(SAVED)}"
             )
-        fresh = self._default_state | dict(drawn)
+        fresh = {**self._default_state, **drawn}
         for name in SAVED:
             now = getattr(state, name)
             where = mask.view(-1, *[1] * (now.dim() - 1))
@@ -249,9 +240,3 @@ def _control_range(model: mujoco.MjModel, device: torch.device) -> tuple[Tensor,
             )
     low, high = torch.from_numpy(model.actuator_ctrlrange.T.copy()).to(device, torch.float32)
     return (high + low) / 2, (high - low) / 2
-
-
-def _default_state(model: mujoco.MjModel, device: torch.device) -> dict[str, Tensor]:
-    """The model's default state, one row."""
-    data = mujoco.MjData(model)
-    return {name: torch.tensor(getattr(data, name)).to(device)[None] for name in SAVED}

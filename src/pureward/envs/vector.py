@@ -57,6 +57,7 @@ class PurewardVectorEnv(VectorEnv):
         self.num_envs = env.worlds
         self.render_mode = None if env.frame_shape is None else "rgb_array"
         self._observes_frames = observes_frames
+        self._frames: Tensor | None = None  # of the last observation
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, **_metadata(env)}
         self.single_observation_space, self.single_action_space = _spaces(env, observes_frames)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -75,7 +76,9 @@ class PurewardVectorEnv(VectorEnv):
         super().reset(seed=one, options=options)
         if one is not None:
             self.env.seed(one)
-        return _to_numpy(self.env.reset(), self._observes_frames), {}
+        obs = self.env.reset()
+        self._frames = obs.frames
+        return _to_numpy(obs, self._observes_frames), {}
 
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict]:
         """Apply one action per world."""
@@ -90,14 +93,13 @@ class PurewardVectorEnv(VectorEnv):
                 final_info = {"success": bool(success[world])}
                 row = {"final_obs": _row(final, world), "final_info": final_info}
                 info = self._add_info(info, row, world)
+        self._frames = step.obs.frames
         obs = _to_numpy(step.obs, self._observes_frames)
         return obs, step.reward.cpu().numpy(), terminated, truncated, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Return each world's first camera image (height, width, 3), or None without cameras."""
-        if self.env.frame_shape is None:
-            return None
-        return tuple(_images(self.env.draw(self.env.simulator_state())))
+        return None if self._frames is None else tuple(_images(self._frames))
 
     def close_extras(self, **_: Any) -> None:
         """Free the simulator's memory; `close` calls this."""
