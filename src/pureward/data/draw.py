@@ -73,11 +73,8 @@ class Painter:
 
 def draw(episodes: Iterable[Episode], task: str, device: str = "cpu") -> list[Episode]:
     """Return the episodes with frames on the CPU, drawn on a device if they have none."""
-    episodes = list(episodes)
-    if all(episode.frames is not None for episode in episodes):
-        return episodes
-    painter = Painter(task, device)
-    return [painter.draw(episode) for episode in episodes]
+    dataset = Dataset(path=None, task=task, episodes=tuple(episodes))
+    return list(with_frames(dataset, device=device))
 
 
 def with_frames(

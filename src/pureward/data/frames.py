@@ -50,7 +50,7 @@ class FrameBank:
     def shape(self) -> tuple[int, int, int]:
         """Channels of a stack, height and width."""
         channels, height, width = self._frames.shape[1:]
-        return len(self._back) * channels, height, width
+        return self.stack * channels, height, width
 
     def __len__(self) -> int:
         """Number of rows."""

@@ -64,7 +64,7 @@ def guarding(where: Path | str) -> Iterator[None]:
             f"{where}: does not fit into memory ({error}); it is damaged or too large, cut it down"
         ) from error
     except _unreadable() as error:
-        # FFmpeg's name the file once more.
+        # The text of FFmpeg's errors names the file once more.
         said = getattr(error, "strerror", "") if type(error).__module__ == "av.error" else error
         raise InputError(
             f"{where}: cannot be read ({str(said) or type(error).__name__}); it is empty, "
@@ -118,8 +118,9 @@ def check_fits(needed: int) -> None:
 
 
 def check_disk(folder: Path, needed: int, what: Path | str) -> None:
-    """Refuse to write that many bytes if the disk of a folder has less free."""
-    free = shutil.disk_usage(folder).free
+    """Refuse to write that many bytes if the disk of a folder, which may be new, has less free."""
+    there = next(part for part in (folder, *folder.absolute().parents) if part.exists())
+    free = shutil.disk_usage(there).free
     if needed > free:
         raise InputError(
             f"{what} needs up to {readable(needed)} while it is written, and {folder} has "

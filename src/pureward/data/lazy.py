@@ -39,17 +39,32 @@ def per_block(shape: tuple[int, ...], itemsize: int = 1) -> int:
     return max(1, BLOCK_BYTES // max(1, math.prod(shape) * itemsize))
 
 
-def in_blocks(images: Iterable[NDArray], shape: tuple[int, ...]) -> Iterator[NDArray]:
-    """Group uint8 images of a shape to blocks; refuse one of another shape."""
-    kept: list[NDArray] = []
-    for image in images:
-        check_same_shape(image.shape, shape)
-        kept.append(image)
-        if len(kept) == per_block(shape):
+def decoded_images(
+    count: int,
+    decoded: Callable[[Sequence[int]], Iterator[NDArray]],
+    shape: tuple[int, ...] | None = None,
+) -> Images:
+    """Return images that are decoded one by one.
+
+    Args:
+        count: of the images.
+        decoded: yields the images of increasing rows, uint8, all of one shape.
+        shape: of an image; None to decode the first one for it.
+    """
+    first = shape or next(decoded([0])).shape
+
+    def read(rows: Sequence[int]) -> Iterator[NDArray]:
+        kept: list[NDArray] = []
+        for image in decoded(rows):
+            check_same_shape(image.shape, first)
+            kept.append(image)
+            if len(kept) == per_block(first):
+                yield np.stack(kept)
+                kept = []
+        if kept:
             yield np.stack(kept)
-            kept = []
-    if kept:
-        yield np.stack(kept)
+
+    return Images(count=count, shape=first, read=read)
 
 
 def check_same_shape(shape: tuple[int, ...], first: tuple[int, ...]) -> None:
@@ -109,7 +124,7 @@ class LazyFrames:
     @property
     def nbytes(self) -> int:
         """Bytes of all frames in memory."""
-        return int(np.prod(self.shape, dtype=object))
+        return math.prod(self.shape)
 
     def __getitem__(self, index: Any) -> Tensor:
         """Read the frames of an index, a slice, a list or a tensor, as a tensor has them."""
@@ -120,7 +135,7 @@ class LazyFrames:
         for part in self._parts(rows.tolist()):
             frames[start : start + len(part)] = part
             start += len(part)
-        if len(order) != len(rows) or not torch.equal(order, torch.arange(len(rows))):
+        if not torch.equal(order, torch.arange(len(rows))):
             frames = frames[order]
         return frames.view(*chosen.shape, *self.shape[1:])
 

@@ -145,11 +145,15 @@ def _other_rows(folder):
 DATA, EPISODES = "data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet"
 DAMAGES = {
     "another version": (announce(codebase_version="v2.1"), "codebase_version must be v3.0, got"),
-    "no rate": (announce(fps=0), "info.json: fps must be .* got 0"),
+    "no rate": (announce(fps=0), "info.json: fps must be a number above 0, got 0"),
     "another rate": (announce(fps=30), "announces 30 frames per second, and rows are 0.1 s apart"),
     "more episodes": (announce(total_episodes=4), "announces 4 episodes, and 3 are listed here"),
     "many episodes": (announce(total_episodes=10**12), "and 3 are listed here"),
     "more frames": (announce(total_frames=17), "announces 17 frames, and the episodes have 16"),
+    "a count of text": (
+        announce(total_episodes="3"),
+        "total_episodes must be a whole number above 0, got '3'",
+    ),
     "no features": (announce(features={}), r"info.json: there must be one image, got \[\]|unknown"),
     "a path out of the folder": (
         announce(video_path="../{video_key}/x.mp4"),
@@ -172,7 +176,11 @@ DAMAGES = {
     "no times": (column(DATA, "timestamp", lambda v: None), "must have a column 'timestamp'"),
     "other times": (
         column(DATA, "timestamp", lambda v: [t + 100 for t in v]),
-        "must have a frame at the time of every row, and has none at 100.000 s",
+        "frame at the time of every row, later than the one before, and has none at 100.000 s",
+    ),
+    "two rows at one time": (
+        column(DATA, "timestamp", lambda v: [*v[:2], v[1], *v[3:]]),
+        "frame at the time of every row, later than the one before, and has none at 0.100 s",
     ),
     "gaps": (
         column(DATA, "next.reward", lambda v: [None, *v[1:]]),
@@ -189,7 +197,8 @@ DAMAGES = {
     "other rows": (_other_rows, "episode 1 must have 7 rows in sequence, got 0"),
     "rows of other episodes": (
         column(DATA, "episode_index", lambda v: v[::-1]),
-        "must have a frame at the time of every row, and has none at 0.600 s",
+        # Its rows are at 0.6, 0, 0.1, 0.2 and 0.3 s, and the second is not after the first.
+        "frame at the time of every row, later than the one before, and has none at 0.000 s",
     ),
     "longer episode": (
         column(EPISODES, "length", lambda v: [6, 6, 4]),

@@ -157,6 +157,13 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path):
         read(tmp_path / "data")
 
 
+def test_a_link_is_read_by_its_own_name(tmp_path):
+    write_film(tmp_path / "film.mkv", IMAGES)
+    (tmp_path / "film.mkv").rename(tmp_path / "content")
+    (tmp_path / "film.mkv").symlink_to("content")
+    assert len(pureward.read_episodes(tmp_path)[0].frames[:]) == len(IMAGES)
+
+
 def test_a_file_without_pictures_is_refused(tmp_path):
     with av.open(str(tmp_path / "sound.mp4"), "w") as container:
         stream = container.add_stream("aac", rate=8000)

@@ -3,19 +3,11 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pureward.data.reader import READERS, Reader
-from pureward.data.readers.recognise import (
-    holds,
-    is_array,
-    is_hdf5,
-    is_image_folder,
-    is_lerobot,
-    is_minari,
-    is_sketches,
-    is_video,
-)
+from pureward.data.readers import recognise
 from pureward.errors import missing_extra
 
 __all__ = ["READERS"]
@@ -35,25 +27,30 @@ def _late(name: str, extra: str = "data") -> Callable[..., Any]:
     return call
 
 
-_BUILT_IN = {
-    "images": Reader(can_read=holds(is_image_folder), read=_late("readers.images:read")),
-    "arrays": Reader(can_read=holds(is_array), read=_late("readers.arrays:read")),
-    "video": Reader(can_read=holds(is_video), read=_late("readers.video:read", "video")),
-    "robomimic": Reader(
-        can_read=is_hdf5,
-        read=_late("readers.robomimic:read"),
-        copy=_late("writers.robomimic:copy_robomimic"),
-        copy_suffix=".hdf5",
-    ),
-    "lerobot": Reader(
-        can_read=is_lerobot,
-        read=_late("readers.lerobot:read", "lerobot"),
-        copy=_late("writers.lerobot:copy_lerobot", "lerobot"),
-    ),
-    "minari": Reader(can_read=is_minari, read=_late("readers.minari:read")),
-    "sketches": Reader(can_read=is_sketches, read=_late("readers.sketches:read")),
-}
+def _register(
+    name: str, can_read: Callable[[Path], bool], extra: str = "data", **others: Any
+) -> None:
+    """Register the module of a name, which has a function `read` and needs an extra."""
+    read = _late(f"readers.{name}:read", extra)
+    READERS.register(name)(Reader(can_read=can_read, read=read, **others))
+
+
 # The last one is asked first, so that a plugin's comes before ours. Folders of Minari and LeRobot
 # datasets may also hold images and videos.
-for _name, _reader in _BUILT_IN.items():
-    READERS.register(_name)(_reader)
+_register("images", recognise.holds(recognise.is_image_folder))
+_register("arrays", recognise.holds(recognise.is_array))
+_register("video", recognise.holds(recognise.is_video), extra="video")
+_register(
+    "robomimic",
+    recognise.is_hdf5,
+    copy=_late("writers.robomimic:copy_robomimic"),
+    copy_suffix=".hdf5",
+)
+_register(
+    "lerobot",
+    recognise.is_lerobot,
+    extra="lerobot",
+    copy=_late("writers.lerobot:copy_lerobot", "lerobot"),
+)
+_register("minari", recognise.is_minari)
+_register("sketches", recognise.is_sketches)

@@ -13,7 +13,7 @@ from PIL import Image
 from pureward.data.arrays import make_episode
 from pureward.data.episodes import Episode
 from pureward.data.guard import check_file, check_pixels, guarding
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks
+from pureward.data.lazy import LazyEpisodes, LazyFrames, decoded_images
 from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import in_order, is_image, is_image_folder, list_episodes
 from pureward.errors import InputError
@@ -59,10 +59,7 @@ def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
             with guarding(files[row]), files[row].open("rb") as stream:
                 yield decode(stream)
 
-    shape = next(decoded([0])).shape
-    camera = Images(
-        count=len(files), shape=shape, read=lambda rows: in_blocks(decoded(rows), shape)
-    )
+    camera = decoded_images(len(files), decoded)
     return make_episode(LazyFrames([camera], where=str(folder), size=options.size), {}, split=split)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pureward.data.arrays import make_episode
 from pureward.data.episodes import HELD_OUT, TRAIN, Episode
 from pureward.data.guard import FETCH, check_file, guarding
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, decoded_images
 from pureward.data.reader import Dataset, Options
 from pureward.data.readers.images import decode
 from pureward.data.readers.lerobot_layout import (
@@ -176,11 +176,13 @@ def _film(info: Info, video: Path, begins: float, timestamps: NDArray) -> Images
         index = index_of(video)
         wanted = begins + timestamps.astype(np.float64)
         rows = np.searchsorted(index.borders, wanted)
-        far = np.abs(index.clock[rows] - wanted) > 0.5 / info.fps
-        if not index.timed or far.any() or (np.diff(rows) < 1).any():
+        missing = np.abs(index.clock[rows] - wanted) > 0.5 / info.fps
+        if not missing.any():
+            missing = np.diff(rows, prepend=-1) < 1
+        if not index.timed or missing.any():
             raise InputError(
-                f"it must have a frame at the time of every row, and has none at "
-                f"{wanted[far.argmax()]:.3f} s; {FETCH}"
+                "it must have a frame at the time of every row, later than the one before, and has "
+                f"none at {wanted[missing.argmax()]:.3f} s; {FETCH}"
             )
     frames = rows.tolist()
     return Images(
@@ -203,10 +205,7 @@ def _pictures(info: Info, place: Place, key: str, start: int) -> Images:
                     yield from _decoded(parquet, number, key, first, wanted)
                 first += count
 
-    shape = next(decoded([0])).shape
-    return Images(
-        count=place.length, shape=shape, read=lambda rows: in_blocks(decoded(rows), shape)
-    )
+    return decoded_images(place.length, decoded)
 
 
 def _decoded(

@@ -64,16 +64,16 @@ def read_info(root: Path) -> Info:
             "convert_dataset_v21_to_v30"
         )
     rules = (
-        ("fps", int | float, lambda v: math.isfinite(v) and v > 0),
-        ("total_episodes", int, lambda v: v > 0),
-        ("total_frames", int, lambda v: v > 0),
-        ("data_path", str, bool),
-        ("features", dict, lambda v: all(isinstance(one, dict) for one in v.values())),
+        ("fps", int | float, "a number above 0", lambda v: math.isfinite(v) and v > 0),
+        ("total_episodes", int, "a whole number above 0", lambda v: v > 0),
+        ("total_frames", int, "a whole number above 0", lambda v: v > 0),
+        ("data_path", str, "text", bool),
+        ("features", dict, "objects", lambda v: all(isinstance(one, dict) for one in v.values())),
     )
-    for name, kind, holds in rules:
+    for name, kind, words, holds in rules:
         value = told.get(name)
         if not isinstance(value, kind) or isinstance(value, bool) or not holds(value):
-            raise InputError(f"{name} must be a valid {kind}, got {value!r:.60}; {FETCH}")
+            raise InputError(f"{name} must be {words}, got {value!r:.60}; {FETCH}")
     splits = told.get("splits")
     return Info(
         root=root,
@@ -99,7 +99,7 @@ def read_places(info: Info, keys: tuple[str, ...]) -> list[Place]:
     for key in videos:
         names += [f"videos/{key}/{part}" for part in ("chunk_index", "file_index")]
         names.append(f"videos/{key}/from_timestamp")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
+    rows: list[dict[str, Any]] = []
     folder = info.root / "meta/episodes"
     with guarding(folder):
         check_inside(folder, info.root)
@@ -108,29 +108,27 @@ def read_places(info: Info, keys: tuple[str, ...]) -> list[Place]:
             check_inside(chunk, info.root)
     for file in (f for chunk in chunks for f in sorted(chunk.glob("file-*.parquet"), key=in_order)):
         with guarding(file):
-            table = read_table(file, info.root, names)
-            for name in names:
-                columns[name] += table.column(name).to_pylist()
+            rows += read_table(file, info.root, names).to_pylist()
     with guarding(folder):
-        order = columns["episode_index"]
+        order = [row["episode_index"] for row in rows]
         if len(order) != info.episodes or order != list(range(info.episodes)):
             raise InputError(
                 f"info.json announces {info.episodes} episodes, and {len(order)} are listed here, "
                 f"or out of order; {FETCH}"
             )
-        for name, values in columns.items():
-            least = int(name == "length")
-            if any(not isinstance(v, int | float) or not least <= v < 2**53 for v in values):
+        for name in names:
+            least, values = int(name == "length"), [row[name] for row in rows]
+            if not all(isinstance(v, int | float) and least <= v < 2**53 for v in values):
                 raise InputError(f"{name} must be numbers from {least}; {FETCH}")
-        if sum(columns["length"]) != info.frames:
+        frames = sum(row["length"] for row in rows)
+        if frames != info.frames:
             raise InputError(
-                f"info.json announces {info.frames} frames, and the episodes have "
-                f"{sum(columns['length'])}; {FETCH}"
+                f"info.json announces {info.frames} frames, and the episodes have {frames}; {FETCH}"
             )
-        return [_place(info, videos, i, {n: v[i] for n, v in columns.items()}) for i in order]
+        return [_place(info, videos, row) for row in rows]
 
 
-def _place(info: Info, videos: list[str], number: int, row: dict[str, Any]) -> Place:
+def _place(info: Info, videos: list[str], row: dict[str, Any]) -> Place:
     found = {}
     for key in videos:
         chunk, file = row[f"videos/{key}/chunk_index"], row[f"videos/{key}/file_index"]
@@ -138,7 +136,7 @@ def _place(info: Info, videos: list[str], number: int, row: dict[str, Any]) -> P
         found[key] = (film, float(row[f"videos/{key}/from_timestamp"]))
     chunk, file = row["data/chunk_index"], row["data/file_index"]
     return Place(
-        number=number,
+        number=row["episode_index"],
         length=row["length"],
         data=_path(info, info.data_path, chunk_index=chunk, file_index=file),
         videos=found,

@@ -29,7 +29,7 @@ from pureward.data.hdf5 import (
     read_splits,
     rows_at_once,
 )
-from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, in_blocks, per_block
+from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, decoded_images, per_block
 from pureward.data.reader import Dataset, Options
 from pureward.data.readers.images import decode
 from pureward.data.readers.recognise import minari_folder
@@ -239,7 +239,7 @@ def _jpegs(file: Path, place: str, shape: tuple[int, ...]) -> Images:
         for block in read_rows(file, place, rows, at_once):
             yield from (decode(BytesIO(bytes(image))) for image in block)
 
-    return Images(count=count, shape=shape, read=lambda rows: in_blocks(decoded(rows), shape))
+    return decoded_images(count, decoded, shape)
 
 
 def _loaded(images: NDArray) -> Images:

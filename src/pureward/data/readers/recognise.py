@@ -115,7 +115,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _listed(folder: Path) -> Iterator[Path]:
-    """What a folder holds, less hidden files and links to folders, which may lie elsewhere."""
+    """What a folder holds without hidden files and links to folders, which may lie elsewhere."""
     for path in folder.iterdir():
         if not path.name.startswith(".") and not (path.is_symlink() and path.is_dir()):
             yield path

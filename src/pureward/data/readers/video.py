@@ -28,8 +28,8 @@ _TIMED = {"mov", "matroska"}  # demuxers that state the time of every frame and 
 _KEPT = 64  # indices of videos in memory
 _LATE = 0.25  # seconds that may be missing at the end of a video whose header states a duration
 
-# FFmpeg prints about damage, which is told as an error. `set_level` would call Python from FFmpeg's
-# threads, and wait for ever if a video is closed meanwhile.
+# FFmpeg would print about damage, which is raised as an error here. `set_level` would call Python
+# from FFmpeg's threads, and would wait for ever if a video is closed meanwhile.
 av.logging.set_libav_level(av.logging.PANIC)
 
 
@@ -73,7 +73,7 @@ def codec_of(file: Path) -> tuple[bool, float | None]:
 def index_of(file: Path) -> Index:
     """Return the index of a video; refuse one that was cut off."""
     known = os.stat(file)
-    return _index(file.resolve(), known.st_size, known.st_mtime_ns)
+    return _index(file.absolute(), known.st_size, known.st_mtime_ns)
 
 
 @lru_cache(maxsize=_KEPT)

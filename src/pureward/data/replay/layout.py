@@ -15,8 +15,6 @@ _CLAIM = 0.9
 
 HOST = "host memory"
 
-_CGROUP = Path("/sys/fs/cgroup")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
@@ -114,7 +112,7 @@ def _machine_free(path: Path = Path("/proc/meminfo")) -> int | None:
     return None if kilobytes is None else 1024 * kilobytes
 
 
-def _group_free(folder: Path = _CGROUP) -> int | None:
+def _group_free(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Bytes left to this container, if it has a limit."""
     limit, used = folder / "memory.max", folder / "memory.current"
     if not (limit.exists() and used.exists()):

@@ -46,8 +46,7 @@ def copy_lerobot(source: Path, out: Path, rewards: Callable[[int], NDArray]) -> 
     listed = set((source / "meta/episodes").glob("chunk-*/file-*.parquet"))
     described = {source / "meta/info.json", source / "meta/stats.json"}
     files = list(_files(source))
-    there = next(parent for parent in out.absolute().parents if parent.exists())
-    check_disk(there, sum(file.stat().st_size for file in files), out)
+    check_disk(out.parent, sum(file.stat().st_size for file in files), out)
     with whole_folder(out) as folder:
         for file in files:
             target = folder / file.relative_to(source)
@@ -64,7 +63,7 @@ def copy_lerobot(source: Path, out: Path, rewards: Callable[[int], NDArray]) -> 
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """All files of a dataset but hidden ones; refuse links out of it."""
+    """All files of a dataset except hidden ones; refuse links out of it."""
     for folder, inside, names in os.walk(root):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
         for name in sorted(name for name in names if not name.startswith(".")):
@@ -162,5 +161,4 @@ def _describe(source: Path, folder: Path, every: NDArray) -> None:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=4) + "\n", encoding="utf-8")

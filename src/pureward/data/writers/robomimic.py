@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from pureward.data.guard import FETCH, check_file, guarding
+from pureward.data.guard import FETCH, check_disk, check_file, guarding
 from pureward.data.hdf5 import check_heaps, own_member
 from pureward.data.readers.robomimic import demos_in
 from pureward.errors import InputError
@@ -27,6 +27,7 @@ def copy_robomimic(source: Path, out: Path, rewards: Callable[[int], NDArray]) -
     with guarding(source):
         check_file(source, source)
         check_heaps(source)
+        check_disk(out.parent, source.stat().st_size, out)
         with whole_file(out) as partial:
             shutil.copyfile(source, partial)
             with h5py.File(partial, "r+") as root:

@@ -1,0 +1,28 @@
+"""Copies with other rewards; `tests/scoring` makes them of scores."""
+
+from types import SimpleNamespace
+
+import h5py
+import numpy as np
+import pytest
+
+from pureward.data import guard
+from pureward.data.writers.robomimic import copy_robomimic
+from pureward.errors import InputError
+
+
+def rewards(number):
+    return np.array([1.0, 2.0])
+
+
+def test_a_copy_that_does_not_fit_on_the_disk_is_refused_before_it_is_begun(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "demos.hdf5", "w") as file:
+        file["data/demo_0/rewards"] = np.zeros(2)
+    monkeypatch.setattr(guard.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(InputError, match=r"demos.hdf5: .*copy.hdf5 needs up to .* 1.00 kB free"):
+        copy_robomimic(tmp_path / "demos.hdf5", tmp_path / "new/copy.hdf5", rewards)
+    assert [path.name for path in tmp_path.iterdir()] == ["demos.hdf5"]
+    monkeypatch.undo()
+    copy_robomimic(tmp_path / "demos.hdf5", tmp_path / "new/copy.hdf5", rewards)
+    with h5py.File(tmp_path / "new/copy.hdf5") as file:
+        assert file["data/demo_0/rewards"][:].tolist() == [1.0, 2.0]
