@@ -71,11 +71,12 @@ def check(
         seed: of the leak check and of the environment.
     """
     is_data = _is_data(against)
+    if states and not is_data:
+        raise InputError(f"states can be matched with data, got {against}; compare first frames")
     ours = survey(source, images, held_out, device)
     facts, problems = _facts(ours), list(_problems(ours))
     if against is None:
         return Checked(facts=facts, problems=problems)
-    name, pair = str(against), (ours.firsts, torch.empty(0))
     if is_data:
         theirs = survey(against, images, held_out, device)
         name, pair = theirs.name, (ours.firsts, theirs.firsts)
@@ -84,9 +85,8 @@ def check(
         if states:
             pair = _matched(ours, theirs, seed)
             facts.append(f"{len(pair[0])} episodes of either side have a state in common")
-    elif states:
-        raise InputError(f"states can be matched with data, got {name}; compare first frames")
     else:
+        name = str(against)
         pair = (ours.firsts, _first_frames(name, device, seed))
         facts.append(f"{name}: {len(pair[1])} first frames of an environment")
     if min(map(len, pair)) < FEWEST_FRAMES:
@@ -146,18 +146,17 @@ def _first_frames(name: str, device: str, seed: int) -> Tensor:
 def _facts(found: Survey) -> list[str]:
     episodes = found.episodes
     steps = [episode.steps for episode in episodes]
-    shapes = Counter(episode.shape for episode in episodes)
-    shape = "×".join(map(str, shapes.most_common(1)[0][0]))
+    shape = "×".join(map(str, found.shape))
     splits = Counter(episode.split for episode in episodes)
     counts = ", ".join(f"{splits[name]} {name}" for name in SPLITS if splits[name])
     lines = [
         f"{found.name}: {len(episodes):,} episodes ({counts}), {sum(steps):,} steps of {shape}; "
         f"lengths {min(steps):,} to {max(steps):,}, median {median(steps):,.0f}"
     ]
-    rated = [episode for episode in episodes if episode.rated]
-    if rated:
-        low, high = (pick(e.rewards[i] for e in rated) for i, pick in ((0, min), (1, max)))
-        lines.append(f"{found.name}: rewards of {len(rated):,} episodes, {low:g} to {high:g}")
+    if found.rewards is not None:
+        low, high = found.rewards
+        rated = sum(episode.rewards is not None for episode in episodes)
+        lines.append(f"{found.name}: rewards of {rated:,} episodes, {low:g} to {high:g}")
     if found.painter is not None:
         lines.append(f"{found.name}: frames are drawn from states; only the first were looked at")
     return lines
@@ -166,10 +165,8 @@ def _facts(found: Survey) -> list[str]:
 def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
     """Yield what is wrong with one dataset, with its remedy."""
     name, episodes = found.name, found.episodes
-    shapes = Counter(episode.shape for episode in episodes)
-    if len(shapes) > 1:
-        usual = shapes.most_common(1)[0][0]
-        other = [n for n, episode in enumerate(episodes) if episode.shape != usual]
+    other = [n for n, episode in enumerate(episodes) if episode.shape != found.shape]
+    if other:
         yield f"{name}: frames must have one shape, {_named(other)} differ; resize or drop them"
     held = len(found.split(HELD_OUT))
     if prior and held < FEWEST_EPISODES:
@@ -202,19 +199,19 @@ def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
 
 
 def _reward_problems(found: Survey) -> Iterator[str]:
-    rated = [episode.rewards for episode in found.episodes if episode.rated]
-    if not rated:
+    if found.rewards is None:
         return
-    low, high = min(ends[0] for ends in rated), max(ends[1] for ends in rated)
+    low, high = found.rewards
+    largest = max(abs(low), abs(high))
     if low == high:
         yield (
             f"{found.name}: all rewards are {low:g}, and a reward model can learn nothing from "
             "them; annotate failures too, or use the episodes as demonstrations"
         )
-    elif max(abs(low), abs(high)) > _LARGE:
+    elif largest > _LARGE:
         yield (
             f"{found.name}: rewards reach {low:g} and {high:g}, and about 1 per step is expected; "
-            f"divide them by {max(abs(low), abs(high)):g}"
+            f"divide them by {largest:g}"
         )
 
 

@@ -265,31 +265,28 @@ class _Fit:
 
     def run(self) -> Fitted:
         """Fit, or continue, and write the result."""
-        offset = self._restore() if self.saved is not None else 0
-        step = self.fitter.updates
-        with MetricsLog(
-            self.directory.metrics, self.directory.events, offset=offset, step=step
-        ) as self.log:
-            self.directory.write_status("running", updates=step)
+        offset = 0 if self.saved is None else self._restore(self.saved)
+        files = self.directory.metrics, self.directory.events
+        with MetricsLog(*files, offset=offset, step=self.fitter.updates) as self.log:
+            self.directory.write_status("running", updates=self.fitter.updates)
             if self.saved is None and not self._fit_model():
                 return self._end("interrupted")
             self._learn()
         return self._end("interrupted" if self.fitter.updates < self.total else "finished")
 
-    def _restore(self) -> int:
+    def _restore(self, saved: checkpoint.Checkpoint) -> int:
         """Load the checkpoint; return the size that the metrics file had, in bytes."""
-        assert self.saved is not None
-        facts = self.saved.facts
         try:
-            self.fitter.load_tensors(self.saved.tensors)
-            self.seconds, offset = float(facts["seconds"]), int(facts["metrics_bytes"])
+            self.fitter.load_tensors(saved.tensors)
+            self.seconds = float(saved.facts["seconds"])
+            offset = int(saved.facts["metrics_bytes"])
             if not (0 <= self.seconds < math.inf and offset >= 0 and self.fitter.updates >= 0):
                 raise ValueError("its numbers are out of range")
         except (LookupError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             if lacks_memory(error):
                 raise
             raise InputError(
-                f"checkpoint {self.saved.path} does not fit these data ({error}); delete "
+                f"checkpoint {saved.path} does not fit these data ({error}); delete "
                 f"{self.directory.path} to begin again"
             ) from error
         print(f"continuing after {self.fitter.updates:,} updates")

@@ -114,10 +114,11 @@ def find_leak(first: Tensor, second: Tensor, *, seed: int = 0) -> LeakReport:
             f"{tuple(second.shape[1:])}; choose the same images in both"
         )
     rng = torch.Generator().manual_seed(seed)
-    pair = tuple(f[torch.randperm(len(f), generator=rng)[:_MOST_FRAMES]] for f in (first, second))
-    counts = len(pair[0]), len(pair[1])
-    frames = torch.cat(pair).float()
-    is_first = torch.arange(len(frames)) < counts[0]
+    first, second = (
+        side[torch.randperm(len(side), generator=rng)[:_MOST_FRAMES]] for side in (first, second)
+    )
+    frames = torch.cat([first, second]).float()
+    is_first = torch.arange(len(frames)) < len(first)
     orders = [torch.randperm(len(frames), generator=rng) for _ in range(_PERMUTATIONS)]
     labels = torch.stack([is_first, *(is_first[order] for order in orders)]).T.double()
     folds = torch.randperm(len(frames), generator=rng) % _FOLDS
@@ -137,13 +138,13 @@ def find_leak(first: Tensor, second: Tensor, *, seed: int = 0) -> LeakReport:
         )
         for name, (scores, aucs) in found.items()
     ]
-    likely = _likely_cue(*(_inner(part.float()) for part in pair))
+    likely = _likely_cue(_inner(first.float()), _inner(second.float()))
 
     def clarity(cue: Cue) -> tuple[bool, bool, float]:
         return cue.leaks, cue.name == likely, cue.margin if cue.leaks else cue.auc
 
     cues.sort(key=clarity, reverse=True)
-    return LeakReport(cues=tuple(cues), frames=(pair[0], pair[1]))
+    return LeakReport(cues=tuple(cues), frames=(first, second))
 
 
 def _likely_cue(first: Tensor, second: Tensor) -> str:

@@ -52,8 +52,7 @@ def match_states(
     pairs = []
     for number, (states, at) in ours.items():
         distance = torch.cdist(states / spread, pool).masked_fill(~free, float("inf"))
-        best = int(distance.argmin())
-        row, column = divmod(best, len(pool))
+        row, column = divmod(int(distance.argmin()), len(pool))
         if float(distance[row, column]) <= CLOSE:
             partner = int(owner[column])
             pairs.append(((number, int(at[row])), (partner, int(instant[column]))))
@@ -66,7 +65,6 @@ def _sampled(episodes: Sequence[Tensor], rng: torch.Generator) -> dict[int, tupl
     chosen = torch.randperm(len(episodes), generator=rng)[:_MOST_EPISODES].tolist()
     found = {}
     for number in chosen:
-        length = len(episodes[number])
-        at = torch.randperm(length, generator=rng)[:_STEPS].sort().values
+        at = torch.randperm(len(episodes[number]), generator=rng)[:_STEPS].sort().values
         found[number] = (episodes[number][at], at)
     return found

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass over the episodes of a dataset: lengths, rewards, frames that repeat or show nothing."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -32,9 +33,8 @@ class Surveyed:
 
     split: str
     steps: int
-    rated: bool
-    rewards: tuple[float, float]
-    """Lowest and highest."""
+    rewards: tuple[float, float] | None
+    """Lowest and highest; None if they are unknown."""
     shape: tuple[int, ...]
     """Of a frame."""
     digests: tuple[bytes, ...]
@@ -56,6 +56,19 @@ class Survey:
     """First frame of every episode, uint8 (episodes, channels, height, width)."""
     painter: Painter | None
     """Draws frames from states if the dataset has no others; only first ones are looked at."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The most common shape of a frame."""
+        return Counter(episode.shape for episode in self.episodes).most_common(1)[0][0]
+
+    @property
+    def rewards(self) -> tuple[float, float] | None:
+        """The lowest and highest reward; None if all are unknown."""
+        known = [episode.rewards for episode in self.episodes if episode.rewards is not None]
+        if not known:
+            return None
+        return min(low for low, _ in known), max(high for _, high in known)
 
     def split(self, name: str) -> list[Surveyed]:
         """Return the episodes of a split."""
@@ -90,22 +103,20 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
         first = _frame(episode, 0, painter)
         firsts.append(first)
         digests, still, empty = _frames(first if episode.frames is None else episode.frames)
-        low, high = (float(end) for end in episode.rewards.aminmax())
+        low, high = episode.rewards.aminmax()
         found.append(
             Surveyed(
                 split=episode.split,
                 steps=len(episode),
-                rated=episode.rated,
-                rewards=(low, high),
+                rewards=(float(low), float(high)) if episode.rated else None,
                 shape=tuple(first.shape[1:]),
                 digests=() if episode.frames is None else digests,
                 still=still,
                 empty=empty,
             )
         )
-    alike = [first for first in firsts if first.shape == firsts[0].shape]
-    firsts = torch.cat(alike)
-    return Survey(name=name, dataset=dataset, episodes=found, firsts=firsts, painter=painter)
+    alike = torch.cat([first for first in firsts if first.shape == firsts[0].shape])
+    return Survey(name=name, dataset=dataset, episodes=found, firsts=alike, painter=painter)
 
 
 def _frame(episode: Episode, instant: int, painter: Painter | None) -> Tensor:
@@ -119,13 +130,8 @@ def _frames(frames: Tensor | LazyFrames) -> tuple[tuple[bytes, ...], int, int]:
     """Digests of all frames, the longest run of equal ones, and the number of empty ones."""
     digests: list[bytes] = []
     empty = 0
-    lazy = isinstance(frames, LazyFrames)
-    for clip in frames.clips(_CLIP) if lazy else frames.split(_CLIP):
+    for clip in frames.clips(_CLIP) if isinstance(frames, LazyFrames) else frames.split(_CLIP):
         digests += [blake2b(frame.numpy().tobytes(), digest_size=8).digest() for frame in clip]
-        empty += int(_is_empty(clip).sum())
+        one_colour = clip.float().flatten(2).std(2) < _EMPTY  # by channel
+        empty += int(one_colour.all(1).sum())
     return tuple(digests), max(sum(1 for _ in run) for _, run in groupby(digests)), empty
-
-
-def _is_empty(frames: Tensor) -> Tensor:
-    """Whether every image of a frame has one colour, bool (frames,)."""
-    return (frames.float().flatten(2).std(2) < _EMPTY).all(1)

@@ -2,7 +2,7 @@
 """Scores episodes: one thread reads and decodes frames, another computes their rewards."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -19,6 +19,12 @@ from pureward.rewards.learned import LearnedReward
 
 _FRAMES = {"cpu": 256, "cuda": 2048}  # of a batch
 _WAITING = {"cpu": 1, "cuda": 16}  # batches after which the host waits for the device
+# Kind of a reward → names of the values of a frame; D and r_φ if they are not the reward.
+_COLUMNS = {
+    "imitation": ["reward", "D"],
+    "regression": ["reward"],
+    "gated": ["reward", "D", "r_phi"],
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +52,7 @@ def score_episodes(
         dataset: episodes with frames, or with states of one of our tasks to draw them from.
         numbers: of the episodes to score.
     """
-    kind = reward.device.type if reward.device.type in _FRAMES else "cuda"
+    kind = reward.device.type
     episodes = zip(numbers, with_frames(dataset, numbers), strict=True)
     first = next(episodes, None)
     if first is None:
@@ -66,9 +72,8 @@ def score_episodes(
 
 
 def columns(reward: LearnedReward) -> list[str]:
-    """Return the names of the values: the reward, then D and r_φ if they are not the same."""
-    both = [*(["D"] if reward.discriminator is not None else []), "r_phi"]
-    return ["reward", *(both if reward.spec.reward == "gated" else both[:-1])]
+    """Return the names of the values of a frame."""
+    return _COLUMNS[reward.spec.reward]
 
 
 def stack_of(reward: LearnedReward, shape: tuple[int, ...], where: Path | None) -> int:
@@ -139,7 +144,7 @@ def _pinned(made: Iterator[Batch]) -> Iterator[Batch]:
     """Batches in memory that the device can copy by itself."""
     for batch in made:
         stacks = None if batch.stacks is None else batch.stacks.pin_memory()
-        yield Batch(frames=batch.frames.pin_memory(), stacks=stacks, clips=batch.clips)
+        yield replace(batch, frames=batch.frames.pin_memory(), stacks=stacks)
 
 
 @torch.no_grad()
@@ -149,12 +154,8 @@ def _values(reward: LearnedReward, batch: Batch) -> Tensor:
     if batch.stacks is not None:
         frames = frames[batch.stacks.to(reward.device, non_blocking=True)].flatten(1, 2)
     scores = reward.scores(frames)
-    rows = [reward.from_scores(scores)]
-    if reward.discriminator is not None:
-        rows.append(scores[0].sigmoid())
-    if reward.spec.reward == "gated":
-        rows.append(scores[-1])
-    return torch.stack(rows)
+    values = {"reward": reward.from_scores(scores), "D": scores[0].sigmoid(), "r_phi": scores[-1]}
+    return torch.stack([values[name] for name in columns(reward)])
 
 
 def _finished(

@@ -109,7 +109,7 @@ def score(
     }
     with locked_folder(out.resolve()):
         copied = _check_same(out, about).get("discount")  # of the copy, if there is one
-        table = Table(out, columns(learned))
+        table = Table(out, about["columns"])
         continued = len(dataset) if table.file.exists() else table.done()
         _write_table(table, learned, dataset, continued, f"{source}")
         table.finish()
@@ -128,8 +128,7 @@ def score(
                     f"{target} was made with discount {copied}, got {discount}; delete it first"
                 )
             made.files.append(target)
-        for number in films:
-            made.files.append(_film(out, dataset, made.scores, number))
+        made.files.extend(_film(out, dataset, made.scores, number) for number in films)
         end = {"state": "finished", "discount": copied, "summary": made.summary()}
         write_json(out / _ABOUT, about | end)
     return made

@@ -30,8 +30,7 @@ class Table:
 
     def __init__(self, folder: Path, names: list[str]) -> None:
         """Take the folder, and the names of the values of a frame."""
-        self.file, self._parts = folder / FILE, folder / _PARTS
-        self._root, self._names = folder, names
+        self.file, self._parts, self._names = folder / FILE, folder / _PARTS, names
 
     def done(self) -> int:
         """Return how many episodes the parts have; refuse parts that do not fit together."""
@@ -68,10 +67,7 @@ class Table:
     def finish(self) -> None:
         """Join the parts to one file, and delete them."""
         if not self.file.exists():
-            with (
-                whole_file(self.file) as partial,
-                pq.ParquetWriter(partial, self._schema) as writer,
-            ):
+            with whole_file(self.file) as new, pq.ParquetWriter(new, self._schema) as writer:
                 for part in self._found():
                     writer.write_table(self._read(part, self._schema.names))
         if self._parts.is_dir() and not self._parts.is_symlink():
@@ -100,7 +96,7 @@ class Table:
 
     def _read(self, file: Path, names: list[str]) -> pa.Table:
         with guarding(file):
-            check_file(file, self._root)
+            check_file(file, self.file.parent)
             with pq.ParquetFile(file) as parquet:
                 check_fits(8 * len(names) * parquet.metadata.num_rows)
                 return parquet.read(columns=names, use_threads=False)
