@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -17,9 +17,12 @@ from pureward.envs import BatchEnv, make
 from pureward.errors import InputError
 from pureward.types import Observation
 
+if TYPE_CHECKING:
+    from pureward.envs.makers import Maker
+
 
 def make_vec(
-    task: str,
+    task: "str | Maker | gymnasium.Env",
     num_envs: int = 1,
     *,
     render_mode: str | None = None,
@@ -29,7 +32,7 @@ def make_vec(
     """Make a `gymnasium.vector.VectorEnv`.
 
     Args:
-        task: a name in `pureward.TASKS` or `pureward.ENVIRONMENTS`.
+        task: a name or an object as in `pureward.make`.
         num_envs: number of worlds.
         render_mode: None or "rgb_array".
         cameras: whether observations have frames.

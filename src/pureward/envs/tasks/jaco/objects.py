@@ -18,8 +18,7 @@ _BANANA_BEND = 0.085  # metres, the radius of its arc
 _BANANA_ANGLE = math.radians(48.0)  # from its middle to either end
 _BANANA_PARTS = 3
 
-_BLOCK_MASS = 0.1  # kilograms
-_BANANA_MASS = 0.1
+_MASS = 0.1  # kilograms, of each object
 # Metres that objects sink into the floor by their weight. They start there, so that the first
 # step has the same contacts in single and in double precision.
 _SINK_DEPTH = 4e-6
@@ -57,7 +56,7 @@ def add_objects(scene: mujoco.MjSpec, own: tuple[str, ...], distractors: str) ->
                 name=name,
                 type=mujoco.mjtGeom.mjGEOM_BOX,
                 size=[edge / 2 for edge in edges],
-                mass=_BLOCK_MASS,
+                mass=_MASS,
                 rgba=_COLOURS[name],
                 **solid(OBJECT),
             )
@@ -72,7 +71,7 @@ def _add_banana(scene: mujoco.MjSpec, body: mujoco.MjsBody) -> None:
             type=mujoco.mjtGeom.mjGEOM_CAPSULE,
             size=[BANANA_RADIUS, 0.0, 0.0],
             fromto=[*start, *end],
-            mass=_BANANA_MASS / _BANANA_PARTS,
+            mass=_MASS / _BANANA_PARTS,
             group=UNDRAWN,
             **solid(OBJECT),
         )
