@@ -143,6 +143,28 @@ def test_a_run_that_fails_before_it_learns_leaves_no_policies(tmp_path, monkeypa
     assert load_policy(run).env_steps == 8
 
 
+def test_the_time_of_evaluations_and_of_writing_is_not_training_time(tmp_path, monkeypatch):
+    clocks, counted = [], []
+
+    def watched(name: str):
+        call = getattr(Run, name)
+
+        def watch(self, *args):
+            before = self.clock.read()
+            time.sleep(0.02)
+            clocks.append(name)
+            counted.append(self.clock.read() - before)
+            return call(self, *args)
+
+        monkeypatch.setattr(Run, name, watch)
+
+    for name in ("evaluate", "write_snapshot", "write_checkpoint"):
+        watched(name)
+    pureward.train(tiny(tmp_path / "run", env_steps=40, evaluate_every=0))
+    assert clocks == ["write_snapshot", "write_checkpoint", "evaluate", *clocks[:2]]
+    assert counted == [0.0] * 5
+
+
 def test_resuming_a_finished_run_adds_nothing(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=120))
@@ -441,6 +463,10 @@ def test_settings_survive_json():
         ({"method": "gial"}, "unknown method 'gial'"),
         ({"worlds": 0}, "worlds must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),
+        ({"actors": -3}, "actors must be at least 0, got -3"),
+        ({"actors": 3, "worlds": 8}, "got 3 actors and 8 worlds; use --worlds 6"),
+        ({"actors": 8, "worlds": 3}, "got 8 actors and 3 worlds; use --worlds 8"),
+        ({"actors": 4, "guided": 0.5, "task": "lift"}, "got guided 0.5 and 4 actors; use --guided"),
         ({"seed": 2**53}, r"seed must lie within ±2\^53"),
         ({"guided": 2.0}, "guided must be a share of the worlds in .* got 2.0"),
         ({"env_steps": "480"}, "env_steps must be like 10000000, got '480'"),

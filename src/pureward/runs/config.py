@@ -116,16 +116,28 @@ class RunConfig:
         if isinstance(self.prior, float):
             object.__setattr__(self, "prior", str(self.prior))
         check_settings(self)
+        for least, names in _LEAST.items():
+            for name in names.split():
+                if getattr(self, name) < least:
+                    raise InputError(
+                        f"{name} must be at least {least}, got {getattr(self, name)}; raise it"
+                    )
         if not str(self.out):
             raise InputError("out must be a folder of the run's own, got ''; try runs/mine")
         if not 0 <= self.guided <= 1:
             raise InputError(
                 f"guided must be a share of the worlds in [0, 1], got {self.guided}; try 0.25"
             )
-        if self.actors and (self.worlds % self.actors or self.guided):
+        if self.actors and self.guided:
             raise InputError(
-                f"actors step the same number of worlds each, without guided, got {self.actors} "
-                f"actors, {self.worlds} worlds and guided {self.guided}; use --worlds {self.actors}"
+                f"guided worlds need actors 0, got guided {self.guided} and {self.actors} actors; "
+                "use --guided 0 or --actors 0"
+            )
+        if self.actors and self.worlds % self.actors:
+            fitting = max(1, self.worlds // self.actors) * self.actors
+            raise InputError(
+                f"actors step the same number of worlds each, got {self.actors} actors and "
+                f"{self.worlds} worlds; use --worlds {fitting}"
             )
         if not self.actors and (self.executor != "local" or self.address):
             raise InputError(
@@ -147,12 +159,6 @@ class RunConfig:
                 f"{type(self.agent).__name__}; pass agent={wanted.__name__}()"
             )
         self._check_reward()
-        for least, names in _LEAST.items():
-            for name in names.split():
-                if getattr(self, name) < least:
-                    raise InputError(
-                        f"{name} must be at least {least}, got {getattr(self, name)}; raise it"
-                    )
         if self.replay.capacity < self.worlds:
             raise InputError(
                 f"the replay must hold a step of each world, got a capacity of "
@@ -172,9 +178,9 @@ class RunConfig:
             device: by default the run's.
             options: of `pureward.make`.
         """
-        chosen = {"distractors": self.distractors or None, "frames": self.frames}
-        chosen |= {"state": self.state, "processes": self.processes}
-        return make(self.task, worlds, device or self.device, **(chosen | options))
+        own = {"distractors": self.distractors or None, "frames": self.frames}
+        own |= {"state": self.state, "processes": self.processes}
+        return make(self.task, worlds, device or self.device, **(own | options))
 
     def _check_reward(self) -> None:
         """Refuse a method without its data, with data it does not use, or with a bad η or V."""
@@ -190,7 +196,7 @@ class RunConfig:
         failures = bool(self.failures)
         prior = self.prior or None
         chosen = choose(self.method, risk=self.reward.risk, prior=prior, failures=failures)
-        for eta in (0.5,) if chosen is None else chosen.prior.bounds:
+        for eta in chosen.prior.bounds if chosen else ():
             if not _SMALLEST_PRIOR <= eta <= 1 - _SMALLEST_PRIOR:
                 raise InputError(
                     f"prior {self.prior!r} must keep η at least {_SMALLEST_PRIOR:g} from 0 and 1, "

@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import Any
 
 # protobuf creates these classes on import, so pyright cannot see them.
-from tensorboard.compat.proto.event_pb2 import (
-    Event,  # pyright: ignore[reportAttributeAccessIssue]
-    SessionLog,  # pyright: ignore[reportAttributeAccessIssue]
-)
-from tensorboard.compat.proto.summary_pb2 import (
-    Summary,  # pyright: ignore[reportAttributeAccessIssue]
-)
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ignore
+from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from pureward.errors import TrainingError

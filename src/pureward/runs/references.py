@@ -10,7 +10,7 @@ from pureward.files import read_object, write_json
 from pureward.runs.config import RunConfig
 from pureward.runs.directory import RunDirectory
 
-#: Setting that names the data → whose return is the best, and its number in the card.
+#: Setting that names the data → label of the best return, and its name in the card.
 _BEST = {
     "demonstrations": ("expert", "return_mean"),
     "annotations": ("best annotated", "return_max"),

@@ -50,26 +50,21 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
             f"a run is trained by its RunConfig, got {type(config).__name__}; "
             "make one with pureward.preset"
         )
-    place = RunDirectory(Path(config.out))
-    with place as directory, StopSignal() as stop, ExitStack() as opened:
+    directory = RunDirectory(Path(config.out))
+    with directory, StopSignal() as stop, ExitStack() as opened:
         saved = _read_checkpoint(directory, config, resume)
         run: Run | None = None
         try:
             check_supervision(config)
             run = Run(config, directory, saved, opened)
-            del saved  # the disk would keep its file until the end, also when it is pruned
+            del saved  # an open file takes space on the disk even after it is pruned
             write_json(directory.config, to_json(config))
             write_references(directory, config)
             with run.log:
                 state = "finished" if _loop(run, stop) else "interrupted"
-            made = made_with(run.env.device)
-            directory.write_status(state, env_steps=run.env_steps, **run.evaluation, made_with=made)
-            return RunResult(
-                path=directory.path,
-                state=state,
-                env_steps=run.env_steps,
-                evaluation=run.evaluation,
-            )
+            steps, found, made = run.env_steps, run.evaluation, made_with(run.env.device)
+            directory.write_status(state, env_steps=steps, **found, made_with=made)
+            return RunResult(path=directory.path, state=state, env_steps=steps, evaluation=found)
         except BaseException as error:
             learned = resume or (run is not None and run.learner.updates > 0)
             with suppress(OSError, InputError):  # a full disk must not hide the error
@@ -93,10 +88,10 @@ def _loop(run: Run, stop: StopSignal) -> bool:
     if run.is_new:
         with run.clock.paused():
             run.fit_reward_model(stop)
-        if stop.requested:  # a partly fitted model is not saved
-            return False
-        run.write_snapshot()
-        run.write_checkpoint()
+            if stop.requested:  # a partly fitted model is not saved
+                return False
+            run.write_snapshot()
+            run.write_checkpoint()
     with Progress(
         total=config.env_steps,
         initial=run.env_steps,
@@ -116,10 +111,11 @@ def _loop(run: Run, stop: StopSignal) -> bool:
             run.every(config.checkpoint_every, run.write_checkpoint)
             if over():
                 break
-        if not stop.requested and run.evaluated_at != run.env_steps:
-            run.evaluate(bar)
-        run.write_snapshot()
-        run.write_checkpoint()
+        with run.clock.paused():
+            if not stop.requested and run.evaluated_at != run.env_steps:
+                run.evaluate(bar)
+            run.write_snapshot()
+            run.write_checkpoint()
     return run.finished()
 
 

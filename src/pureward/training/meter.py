@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from pureward.errors import TrainingError
+from pureward.errors import InputError, TrainingError
 
 # Allocated before the metrics are known: a captured graph writes to fixed addresses.
 _MOST_METRICS = 32
@@ -26,6 +26,11 @@ class Meter:
 
     def add(self, metrics: Mapping[str, Tensor]) -> Tensor:
         """Add metrics, 0-d tensors with the same names at each call; return them stacked."""
+        if len(metrics) > _MOST_METRICS:
+            raise InputError(
+                f"an update may return at most {_MOST_METRICS} metrics, got {len(metrics)}; "
+                "leave some out"
+            )
         self._names = list(metrics)
         values = torch.stack([value.float() for value in metrics.values()])
         self._sum[: len(values)] += values

@@ -17,7 +17,8 @@ def load_reward_learner(config: RunConfig, env: BatchEnv, replay: Replay) -> Rew
     """Read the data of a run and build its learned reward; None for the task's own reward."""
     if METHODS[config.method].reward == "truth":
         return None
-    data, failures = load_supervision(config, env), load_failures(config, env)
+    data = load_supervision(config, env)
+    failures = load_failures(config, env, data)
     return build_reward_learner(config, replay, data, failures, terminates=env.terminates)
 
 

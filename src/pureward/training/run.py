@@ -259,7 +259,7 @@ class Run:
         self.control_steps, self.evaluated_at = facts["control_steps"], facts["evaluated_at"]
         self.evaluation = dict(facts["evaluation"])
         self.clock = Stopwatch(self.env.device, facts["seconds"])
-        # Policies and videos from after the checkpoint go: the resumed run may differ.
+        # Delete policies and videos from after the checkpoint: the resumed run may differ.
         for folder in (self.directory.snapshots, self.directory.videos):
             for path in kept_steps(folder):
                 if (step_of(path) or 0) > self.env_steps:

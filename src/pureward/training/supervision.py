@@ -4,7 +4,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pureward.data.dataset import Dataset, find_reader, known_failures, read_dataset
+from pureward.data.dataset import Dataset, find_reader, read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import TRAIN, check_rated
 from pureward.data.frames import FrameBank
@@ -50,12 +50,11 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
     return data
 
 
-def load_failures(config: RunConfig, env: BatchEnv) -> FrameBank | None:
-    """Return the frames of known failures to train on, or None."""
+def load_failures(config: RunConfig, env: BatchEnv, data: Supervision) -> FrameBank | None:
+    """Return the frames of known failures to train on beside the positives, or None."""
     if not config.failures:
         return None
-    episodes = known_failures(_read(Path(config.failures), config, env))
-    return FrameBank(episodes, stack=config.replay.frame_stack, device=env.device)
+    return data.known_failures(_read(Path(config.failures), config, env))
 
 
 def positives_path(config: RunConfig) -> Path:
