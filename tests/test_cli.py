@@ -46,7 +46,8 @@ def test_closed_streams_are_replaced_by_dev_null():
     """Otherwise a child process would write to whatever file gets number 1."""
     script = (
         "import os; from pureward.cli import _repair_streams; _repair_streams()\n"
-        "assert [os.readlink(f'/proc/self/fd/{n}') for n in (0, 1)] == ['/dev/null'] * 2"
+        "assert [os.readlink(f'/proc/self/fd/{n}') for n in (0, 1)] == ['/dev/null'] * 2\n"
+        "assert os.get_inheritable(0) and os.get_inheritable(1)"
     )
     done = run(
         f"import os; os.closerange(0, 2); import sys; sys.stdin = sys.stdout = None; {script}"
@@ -143,6 +144,7 @@ def test_help_shows_common_settings(capsys):
     "words",
     [
         *([verb] for verb in ("train", "expert", "fit", "check", "score", "reproduce", "plot")),
+        *([verb] for verb in ("studio", "sweep", "show", "probe")),
         ["train", "reach", "--help-all"],
     ],
 )
@@ -152,6 +154,7 @@ def test_help_shows_no_empty_default(words, capsys):
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for empty in ("(default: )", "(default: '')", "(default: FOLDER)"):
         assert empty not in printed
+    assert "(default: None)" not in printed or "--help-all" in words, "reward.model.patience"
 
 
 def test_help_without_a_verb_has_a_sentence_per_verb(capsys):
@@ -258,11 +261,12 @@ def test_options_of_gymnasium_environments_are_for_these_alone(task, words, tmp_
         ("expert reach", ["--worlds", "nan"], "a whole number, got 'nan'"),
         ("expert reach", ["--agent.polyak", "most"], "a number, got 'most'"),
         ("expert reach", ["--agent.actor-layers", "9", "x"], "whole numbers, got '9', 'x'"),
-        ("expert reach", ["--reward.network.view.contrast", "1", "x"], "numbers, got '1', 'x'"),
+        ("expert reach", ["--reward.network.view.contrast", "1", "x"], "2 numbers, got '1', 'x'"),
         ("evaluate a", ["--episodes", "1e3"], "a whole number, got '1e3'"),
         ("check a", ["--held-out", "it's"], 'a number, got "it\'s"'),
         ("score a b --out c", ["--discount", "x"], "a number, got 'x'"),
-        ("import a --out b", ["--size", "9", "x"], "whole numbers, got '9', 'x'"),
+        ("import a --out b", ["--size", "9", "x"], "2 whole numbers, got '9', 'x'"),
+        ("import a --out b", ["--size", "9"], "2 whole numbers, got '9'"),
     ],
 )
 def test_a_value_that_is_no_number_prints_one_line(verb, words, rule, capsys):
@@ -273,6 +277,21 @@ def test_a_value_that_is_no_number_prints_one_line(verb, words, rule, capsys):
     sentence = f"pureward: {words[0]} must be {rule}; leave it out for the default, "
     assert error.startswith(sentence)
     assert len(error.splitlines()) == 1
+
+
+def test_an_empty_default_is_not_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["score", "a", "b", "--out", "c", "--films", "x"])
+    assert capsys.readouterr().err == (
+        "pureward: --films must be whole numbers, got 'x'; leave it out\n"
+    )
+
+
+def test_descriptions_of_arguments_are_wrapped_by_the_terminal_alone(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit):
+        main(["studio", "--help"])
+    assert "people on other machines can use the page, if they have" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["nosuchverb", "--help"], ["nosuchverb"], ["Train", "-h"]])

@@ -71,21 +71,11 @@ def _repair_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            _occupy(number)
-            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115 - until the process ends
+            nothing = open(os.devnull, "r+")  # noqa: SIM115 - it gets the number that is free
+            os.set_inheritable(nothing.fileno(), True)  # child processes write to it
+            setattr(sys, name, nothing)
         elif number and isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-
-
-def _occupy(number: int) -> None:
-    """Open /dev/null as this file descriptor if it is free: child processes write to it."""
-    try:
-        os.fstat(number)
-    except OSError:
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, number)
-        if nothing != number:
-            os.close(nothing)
 
 
 def _system_error_text(error: OSError) -> str:

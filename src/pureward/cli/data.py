@@ -23,7 +23,7 @@ def import_(
     size: tuple[int, int] | None = (64, 64),
     held_out: float = 0.2,
 ) -> None:
-    """Convert videos, images, arrays, robomimic or LeRobot data to a dataset of ours.
+    """Convert videos, images, arrays, robomimic or LeRobot data to a dataset of pureward.
 
     For example: pureward import videos/ --out data/demos
 
@@ -54,9 +54,6 @@ def import_(
     print(f"  {out}")
 
 
-import_.__name__ = "import"
-
-
 def score(
     reward: Reward,
     source: Source,
@@ -64,7 +61,7 @@ def score(
     images: Texts = (),
     copy: bool = False,
     films: Annotated[tuple[int, ...], OPTIONAL] = (),
-    discount: float | None = None,
+    discount: Annotated[float | None, OPTIONAL] = None,
     device: str = "auto",
 ) -> None:
     """Write the learned reward of every frame of a dataset, as a table, a copy and films.
@@ -73,9 +70,10 @@ def score(
 
     Or: pureward score runs/gated lerobot/pusht --images observation.image --out scores/pusht --copy
 
-    OUT/rewards.parquet has the columns episode, frame and reward, D if the reward has a
-    discriminator, and r_phi if it is gated. The reward of step t is that of frame t + 1. Call again
-    to resume, or to add a copy or films.
+    OUT/rewards.parquet has the columns episode, frame and reward. If the reward has a
+    discriminator, the column D is its probability of success; if it is gated, r_phi is the reward
+    before the gate. The reward of step t is that of frame t + 1. Call again to resume, or to add a
+    copy or films.
 
     Args:
         reward: a run directory, or the folder of a saved reward.
@@ -137,13 +135,13 @@ def fit(
         failures: episodes that are known to fail.
         method: nn-pugail (the default), nn-purl (with annotations), or to compare: gail, pugail,
             pnrl, purl, prl.
-        prior: share of the logs that is like the positives; by default it is estimated.
+        prior: η, the share of the logs that is like the positives; by default it is estimated.
         updates: minibatches that the discriminator learns from.
         images: names of the images to use, if the data has several.
         stack: consecutive images in a frame.
         held_out: share of the positives held out, if the data has no splits.
         device: "auto" (CUDA if available), "cpu" or "cuda".
-        seed: of weights and sampling.
+        seed: seed of weights and sampling.
     """
     from pureward.offline.fit import fit as run
 
@@ -185,10 +183,10 @@ def check(
 
     Or: pureward check data/demos --against gym:Pendulum-v1
 
-    Checked are sizes, lengths, rewards, copies across splits, frozen and black frames, and whether
-    there are enough episodes to estimate η. With --against, the first frames of both sides are
-    compared. They show no behaviour yet: if they differ, D learns that difference instead of
-    behaviour.
+    It checks sizes, lengths, rewards, copies across splits, frozen and black frames, and whether
+    there are enough episodes to estimate the class prior η. With --against, it compares the first
+    frames of both sides. They show no behaviour yet: if they differ, a discriminator learns that
+    difference instead of behaviour.
 
     Args:
         source: anything that pureward reads.
@@ -199,7 +197,7 @@ def check(
             not begin from the same states.
         out: PNG file that shows where both sides differ, with --against.
         device: where frames are drawn or simulated: "auto", "cpu" or "cuda".
-        seed: of the comparison.
+        seed: seed of the comparison.
     """
     from pureward.offline.check import check as run
     from pureward.types import find_device

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses the command line with tyro."""
 
+import inspect
 import os
 import re
 import sys
@@ -43,7 +44,10 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
             if name:
                 verb = _deferred(verbs[name])
                 return tyro.cli(verb, prog=f"pureward {name}", args=arguments[1:])
-            summaries = {name: _summary(verb) for name, verb in verbs.items()}
+            summaries = {
+                name: listed((verb.__doc__ or "").partition("\n")[0])
+                for name, verb in verbs.items()
+            }
             tyro.extras.subcommand_cli_from_dict(
                 summaries, prog="pureward", description=_DESCRIPTION, args=arguments
             )
@@ -63,20 +67,24 @@ def _number_error(failed: Any) -> InputError | None:
     """The sentence for tyro's error about a value that should be a number, or several."""
     arg: Any = getattr(failed, "arg", None)
     option: Any = getattr(arg, "lowered", None)
-    kinds = re.findall(r"\b(?:INT|FLOAT)\b", str(getattr(option, "metavar", "")))
+    metavar = str(getattr(option, "metavar", ""))
+    kinds = re.findall(r"\b(?:INT|FLOAT)\b", metavar)
     given = re.search(r"['\"].*['\"]", failed.message) if kinds else None
     if given is None:
         return None
     kind = "whole number" if "INT" in kinds else "number"
-    rule = f"a {kind}" if len(kinds) == 1 else f"{kind}s"
-    return InputError(
-        f"{option.name_or_flags[0]} must be {rule}, got {given[0]:.80}; leave it out for the "
-        f"default, {arg.field.default}"
-    )
+    several = f"{kind}s" if "..." in metavar else f"{len(kinds)} {kind}s"
+    rule = f"a {kind}" if len(kinds) == 1 else several
+    default = arg.field.default
+    shown = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    remedy = f"leave it out for the default, {shown}" if shown else "leave it out"
+    return InputError(f"{option.name_or_flags[0]} must be {rule}, got {given[0]:.80}; {remedy}")
 
 
 def _deferred(verb: Callable[..., None]) -> Callable[..., Callable[[], None]]:
     """A function with the same arguments that returns the call instead of making it."""
+    # tyro would keep the line breaks inside descriptions of arguments.
+    verb.__doc__ = re.sub(r"\n {8}", " ", inspect.cleandoc(verb.__doc__ or ""))
 
     @wraps(verb)
     def call(*args: object, **settings: object) -> Callable[[], None]:
@@ -85,10 +93,10 @@ def _deferred(verb: Callable[..., None]) -> Callable[..., Callable[[], None]]:
     return call
 
 
-def _summary(verb: Callable[..., None]) -> Callable[[], None]:
-    """A function without arguments whose help is the first line of the verb's."""
+def listed(text: str) -> Callable[[], None]:
+    """Return a verb with this help and no arguments, for a list of verbs."""
 
-    def listed() -> None: ...
+    def verb() -> None: ...
 
-    listed.__doc__ = (verb.__doc__ or "").partition("\n")[0]
-    return listed
+    verb.__doc__ = text
+    return verb

@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from pureward.cli.parsing import Text
+from pureward.cli.parsing import Text, listed
 from pureward.cli.verbs import Task, evaluation_text, print_compile_note
 from pureward.errors import InputError
-
-if TYPE_CHECKING:
-    from pureward.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ _RUN_ARGUMENTS = """
 All options: --help-all
 
 Defaults are those of the preset for the task and the method, or of the run with --resume.
-`pureward config TASK` prints where each comes from. Without TASK, this help shows the walker's.
+`pureward config TASK` prints where each comes from. Without TASK, the help is for the walker.
 
 Args:
     task: a name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION that makes a Gymnasium
@@ -120,13 +117,6 @@ def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
 
 def run_verbs(arguments: list[str]) -> dict[str, Callable[..., None]]:
     """Return `expert` and `train`; torch is imported only for the one in the arguments."""
-
-    def listed(text: str) -> Callable[[], None]:
-        def verb() -> None: ...
-
-        verb.__doc__ = text
-        return verb
-
     return {
         name: _run(*row, arguments[1:]) if arguments[:1] == [name] else listed(row[0])
         for name, row in _RUNS.items()
@@ -167,8 +157,11 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     ) -> None:
         from pureward.training.loop import train
 
-        if method == "truth":
-            _check_expert(settings)
+        if method == "truth" and settings.method != "truth":
+            raise InputError(
+                f"an expert learns from the task's own reward, got method {settings.method!r}; "
+                "leave --method out or use `pureward train`"
+            )
         if task != named and not resume:
             raise InputError(
                 f"the task comes before all options, since its preset depends on it, got {task} "
@@ -192,15 +185,6 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     return run
 
 
-def _check_expert(config: "RunConfig") -> None:
-    """Raise InputError for a learned reward."""
-    if config.method != "truth":
-        raise InputError(
-            f"an expert learns from the task's own reward, got method {config.method!r}; leave "
-            "--method out or use `pureward train`"
-        )
-
-
 def _placeholders(method: str) -> dict[str, str]:
     """A placeholder for the dataset that a method needs, by setting."""
     from pureward.rewards.methods import METHODS
@@ -217,7 +201,7 @@ def config(task: Task, method: str = "nn-pugail", preset: str = "fast") -> None:
     Then edit it: pureward train walker --config mine.toml --annotations data/rated
 
     Args:
-        task: a name that `pureward tasks` lists.
+        task: a name that `pureward tasks` lists, gym:ID, or MODULE:FUNCTION.
         method: gail-noreg, gail, pugail, nn-pugail, prl, prl-ensemble, pnrl, purl, nn-purl, or
             truth for an expert.
         preset: "fast" for one GPU or a laptop, "paper" for the paper's tables.

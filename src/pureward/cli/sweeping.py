@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from pureward.cli.parsing import Text, Texts
+from pureward.cli.parsing import OPTIONAL, Text, Texts
 from pureward.errors import TrainingError
 
 _Sweep = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.toml")]
@@ -14,8 +14,8 @@ _Sweep = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.toml"
 
 def sweep(
     file: _Sweep,
-    out: Path | None = None,
-    at_once: int = 0,
+    out: Annotated[Path | None, OPTIONAL] = None,
+    at_once: Annotated[int, OPTIONAL] = 0,
     executor: str = "local",
     address: Text = "",
     device: Text = "",
@@ -35,8 +35,8 @@ def sweep(
         at_once: parallel runs per GPU, or on all cores; by default one per GPU, or one per core.
         executor: what starts the runs: "local" for processes on this machine, "ray" for a Ray
             cluster, or a plugin's.
-        address: of the Ray cluster: "auto" for the one of this machine, or HOST:PORT; by default
-            Ray is started on this machine.
+        address: where the Ray cluster is: "auto" for the one of this machine, or HOST:PORT; by
+            default Ray is started on this machine.
         device: "auto" (CUDA if available), "cpu" or "cuda"; by default that of the file.
         dry_run: list the runs, and run nothing.
     """
@@ -68,7 +68,7 @@ def reproduce(
     budget: float = 0.0,
     dry_run: bool = False,
     out: Path = Path("runs/paper"),
-    at_once: int = 0,
+    at_once: Annotated[int, OPTIONAL] = 0,
     executor: str = "local",
     address: Text = "",
     device: str = "auto",
@@ -84,15 +84,15 @@ def reproduce(
             domain-gap.
         task: tasks; by default the paper's.
         methods: methods of the figure; by default all.
-        seeds: runs per line.
+        seeds: runs per line of the figure, each with its own seed.
         budget: minutes for all runs, 0 for no limit; call again to resume runs that it stopped.
         dry_run: list the runs with time and memory, and run nothing.
         out: folder for runs, picture and table.
         at_once: parallel runs per GPU, or on all cores; by default one per GPU, or one per core.
         executor: what starts the runs: "local" for processes on this machine, "ray" for a Ray
             cluster, or a plugin's.
-        address: of the Ray cluster: "auto" for the one of this machine, or HOST:PORT; by default
-            Ray is started on this machine.
+        address: where the Ray cluster is: "auto" for the one of this machine, or HOST:PORT; by
+            default Ray is started on this machine.
         device: "auto" (CUDA if available), "cpu" or "cuda".
     """
     from pureward.distributed.jobs import make_executor

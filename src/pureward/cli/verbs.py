@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 import tyro
 
-from pureward.cli.parsing import Text, Texts
+from pureward.cli.parsing import OPTIONAL, Text, Texts
 from pureward.errors import InputError
 
 Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 _REQUIRED = tyro.conf.arg(help_behavior_hint="(required)")
-Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…"), _REQUIRED]
+Paths = Annotated[tuple[Path, ...], tyro.conf.Positional, _REQUIRED]
 
 
 def print_compile_note(device: str) -> None:
@@ -60,7 +60,7 @@ def show(
     device: str = "auto",
     seed: int = 0,
     shadows: bool = False,
-    distractors: str | None = None,
+    distractors: Text = "",
 ) -> None:
     """Write a contact sheet (PNG) and a video (MP4) of a task, or of a run's policy.
 
@@ -76,7 +76,7 @@ def show(
             MODULE:FUNCTION, your function from states (worlds, state size) to actions
             (worlds, action size) in [-1, 1].
         device: "auto" (CUDA if available), "cpu" or "cuda".
-        seed: of the first states and the random policy.
+        seed: seed of the first states and the random policy.
         shadows: draw shadows.
         distractors: shape of the other blocks: "cube" or "cuboid" (lift, stack).
     """
@@ -92,7 +92,7 @@ def show(
         device=device,
         seed=seed,
         shadows=shadows,
-        distractors=distractors,
+        distractors=distractors or None,
     )
     print(f"{task}: mean return {shown.mean_return:.1f} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
@@ -131,7 +131,7 @@ def collect(
             on load.
         compact: leave out the policy's states and round the simulator's, for a smaller dataset.
         device: "auto" (CUDA if available), "cpu" or "cuda".
-        seed: of the first states and the random actions.
+        seed: seed of the first states and the random actions.
     """
     from pureward.runs.collect import collect as run
 
@@ -174,7 +174,7 @@ def evaluate(
         episodes: number of episodes, simulated in parallel.
         distractors: shape of the other blocks: "cube" or "cuboid"; by default the run's.
         device: "auto" (CUDA if available), "cpu" or "cuda".
-        seed: of the first states.
+        seed: seed of the first states.
     """
     from pureward.training.evaluate import evaluate_run
 
@@ -185,7 +185,7 @@ def evaluate(
 def probe(
     run: Run,
     episodes: int = 16,
-    out: Path | None = None,
+    out: Annotated[Path | None, OPTIONAL] = None,
     device: str = "auto",
     seed: int = 0,
 ) -> None:
@@ -195,10 +195,10 @@ def probe(
 
     Args:
         run: the directory of a run on a learned reward.
-        episodes: greedy episodes to search.
+        episodes: episodes to search, of the policy without exploration noise.
         out: folder for evidence.png, evidence.mp4 and probe.json; by default RUN/probe.
         device: "auto" (CUDA if available), "cpu" or "cuda".
-        seed: of the first states.
+        seed: seed of the first states.
     """
     from pureward.diagnostics.evidence import probe as find
 
@@ -211,7 +211,7 @@ def probe(
 
 
 def plot(
-    runs: Runs,
+    runs: Annotated[Paths, tyro.conf.arg(metavar="RUN…")],
     metric: str = "return",
     by: Literal["steps", "seconds"] = "steps",
     out: Path = Path("plot.png"),
@@ -238,7 +238,7 @@ def plot(
 
 
 def studio(
-    sources: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PATH…")],
+    sources: Annotated[Paths, tyro.conf.arg(metavar="PATH…")],
     images: Texts = (),
     port: int = 8417,
     host: str = "127.0.0.1",
@@ -257,7 +257,7 @@ def studio(
         sources: datasets of any format, and run directories, also of runs that still train.
         images: names of the images to show, if a dataset has several.
         port: port of the server; 0 for any that is free.
-        host: address to listen on. With another than 127.0.0.1, people on other machines can use
+        host: address to listen on. With any other than 127.0.0.1, people on other machines can use
             the page, if they have the printed address with its token. It is not encrypted.
         browser: open the page in a browser, if there is a display.
     """
