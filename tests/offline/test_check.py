@@ -171,6 +171,8 @@ def test_an_environment_is_the_other_side(monkeypatch):
 def test_a_misspelt_path_is_told_before_the_data_is_read(tmp_path):
     with pytest.raises(pureward.InputError, match="lgos is no file or folder, and no environment"):
         check(tmp_path / "not read", against="lgos")
+    with pytest.raises(pureward.InputError, match="matched with data, got reach; compare first"):
+        check(tmp_path / "not read", against="reach", states=True)
 
 
 def test_the_command_line_writes_a_picture_and_exits_with_one(tmp_path, monkeypatch, capsys):

@@ -12,9 +12,7 @@ export class Evidence extends Viewer {
     super("evidence", "scored-frame", tell);
     this.run = 0;
     this.rows = [];
-    this.list = new List(byId("scored"), (row, index) => this.fillRow(row, index), (index) =>
-      this.open(index),
-    );
+    this.list = new List(byId("scored"), this);
     byId("run").addEventListener("change", (event) => this.choose(Number(event.target.value)));
     byId("other").addEventListener("change", () => this.compare());
     byId("search").addEventListener("click", () => this.ask(postJson));

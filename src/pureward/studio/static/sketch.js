@@ -40,9 +40,7 @@ export class Sketching extends Viewer {
     this.last = null; // the curve of the episode that was open before
     this.source = Number(sessionStorage.getItem("source") ?? 0) % overview.sources.length;
     this.person = localStorage.getItem("annotator") || overview.annotator;
-    this.list = new List(byId("episodes"), (row, index) => this.fillRow(row, index), (index) =>
-      this.open(index),
-    );
+    this.list = new List(byId("episodes"), this);
     this.curve = new Curve(byId("curve"), {
       move: (frame) => this.move(frame),
       begin: () => this.store.begin(),
