@@ -42,8 +42,7 @@ class History:
 
     def series(self, kind: str, name: str, by: str = "step") -> np.ndarray:
         """Values of a metric over time, (count, 2): env steps or seconds, and values."""
-        rows = [row for row in self.rows if row["kind"] == kind]
-        points = [(row.get(by), row.get(name)) for row in rows]
+        points = [(row.get(by), row.get(name)) for row in self.rows if row["kind"] == kind]
         known = [point for point in points if all(map(is_number, point))]
         return np.array(known, dtype=float).reshape(-1, 2)
 

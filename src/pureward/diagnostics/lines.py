@@ -38,8 +38,7 @@ class Line:
 
     def series(self, kind: str, name: str, by: str = "step") -> list[np.ndarray]:
         """A metric over time of each run that has measured it."""
-        known = [run.series(kind, name, by) for run in self.runs]
-        return [one for one in known if len(one)]
+        return [one for run in self.runs if len(one := run.series(kind, name, by))]
 
 
 def lines(runs: Sequence[History]) -> list[Line]:

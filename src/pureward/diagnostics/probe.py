@@ -39,9 +39,7 @@ class Probes:
         if most < 1:
             raise InputError(f"most must be at least 1 frame of a source, got {most}; raise it")
         self._frames = {
-            name: _subset(sources[name], most, seed)
-            for name in SOURCES
-            if name in sources and len(sources[name])
+            n: _subset(frames, most, seed) for n, frames in sources.items() if len(frames)
         }
 
     @torch.no_grad()
