@@ -18,7 +18,7 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from queue import Empty
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import tyro
@@ -31,6 +31,7 @@ from pureward.runs.directory import RunDirectory
 from pureward.runs.machine import made_with
 from pureward.training.presets import preset
 from pureward.training.run import Run
+from timing import milliseconds, synchronize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +46,7 @@ class Settings:
     """Folder of datasets."""
     iterations: int = 100
     """Of every measurement."""
-    device: str = "cuda"
-    """ "cuda" or "cpu"."""
+    device: Literal["cpu", "cuda"] = "cuda"
     worlds: int = 0
     """0 for the preset's."""
     at_once: int = 1
@@ -66,16 +66,19 @@ def main(settings: Settings) -> None:
         print(f"ready after {time.perf_counter() - began:.1f} s")
         _warm_up(run)
         parts = _parts(run)
-        figures = {name: _time(call, settings.iterations, device) for name, call in parts.items()}
+        figures = {
+            name: milliseconds(call, device, settings.iterations, rounds=1)
+            for name, call in parts.items()
+        }
         figures["sum of the parts"] = sum(figures.values()) - figures["simulation and cameras"]
-        figures["iteration"] = _time(run.step, settings.iterations, device)
+        figures["iteration"] = milliseconds(run.step, device, settings.iterations, rounds=1)
         made = made_with(run.env.device)
-    speed = worlds / figures["iteration"]
-    for name, seconds in figures.items():
-        print(f"{name:36} {1000 * seconds:8.2f} ms")
+    speed = 1000 * worlds / figures["iteration"]
+    for name, taken in figures.items():
+        print(f"{name:36} {taken:8.2f} ms")
     print(f"{worlds} worlds: {speed:,.0f} env steps/s")
     if settings.out is not None:
-        times = {name: round(1000 * seconds, 3) for name, seconds in figures.items()}
+        times = {name: round(taken, 3) for name, taken in figures.items()}
         facts = {"task": settings.task, "method": settings.method, "worlds": worlds}
         facts |= {"made_with": made, "env_steps_per_second": round(speed), "milliseconds": times}
         write_json(settings.out, facts)
@@ -96,7 +99,7 @@ def _ready_run(settings: Settings) -> Iterator[Run]:
         run = Run(config, directory, None, opened)
         opened.enter_context(run.log)
         run.step()
-        _sync(settings.device)
+        synchronize(settings.device)
         yield run
 
 
@@ -135,8 +138,8 @@ def _step(settings: Settings, barrier: Barrier, speeds: "Queue[float]") -> None:
     with _ready_run(settings) as run:
         _warm_up(run)
         barrier.wait()
-        seconds = _time(run.step, 2 * settings.iterations, settings.device)
-        speeds.put(run.config.worlds / seconds)
+        taken = milliseconds(run.step, settings.device, 2 * settings.iterations, rounds=1)
+        speeds.put(1000 * run.config.worlds / taken)
         barrier.wait()  # none may end before all are measured
 
 
@@ -157,22 +160,6 @@ def _parts(run: Run) -> dict[str, Callable[[], object]]:
         "older steps scored again": learner.refresh_scores,
         "updates of the policy": learner.update_policy,
     }
-
-
-def _time(call: Callable[[], object], times: int, device: str) -> float:
-    """Seconds of one call, from several without a sync between them."""
-    call()
-    _sync(device)
-    began = time.perf_counter()
-    for _ in range(times):
-        call()
-    _sync(device)
-    return (time.perf_counter() - began) / times
-
-
-def _sync(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 A finished run is not repeated, an interrupted one continues from its checkpoint.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from curves import Curves
 
@@ -16,36 +16,67 @@ from pureward.runs.policy import load_policy
 from pureward.training.evaluate import film
 
 
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """What to run."""
+
+    methods: tuple[str, ...] = ("nn-pugail", "gail")
+    """Methods to train."""
+    seeds: int
+    """Runs of each method."""
+    env_steps: int
+    """Environment steps of a run; also of an expert that is trained."""
+    demonstrations: int
+    """Episodes to learn from; a quarter as many more are held out, at least 5."""
+    out: Path
+    """Folder for demonstrations, runs, curves.json, curves.png and film.mp4."""
+
+    @property
+    def held_out(self) -> int:
+        """Episodes that D does not learn from."""
+        return max(5, self.demonstrations // 4)
+
+
 def train_rows(
-    curves: Curves,
-    task: str,
-    *,
-    methods: tuple[str, ...],
-    seeds: int,
-    out: Path,
-    demonstrations: Path,
-    **changes: Any,
+    task: str, args: Args, *, about: str, evaluations: int, panels: dict[str, str]
 ) -> None:
-    """Train every method with every seed, and add the evaluations to the curves."""
-    for seed in range(seeds):
-        for method in methods:
-            if curves.has(method, seed):
-                continue
-            data = {} if method == "truth" else {"demonstrations": str(demonstrations)}
-            folder = out / f"{method}-{seed}"
-            config = pureward.preset(
-                task, method=method, seed=seed, out=str(folder), device="cpu", **data, **changes
-            )
-            result = pureward.train(config, resume=(folder / "config.json").exists())
-            if result.state != "finished":
-                raise SystemExit(f"{folder} was interrupted; the same command continues it")
-            rows = read_metrics(RunDirectory(folder).metrics, "eval")
-            points = [{name: row[name] for name in ("step", "return", "success")} for row in rows]
-            curves.add(method, seed, points=points, seconds=round(rows[-1]["seconds"]))
+    """Train every method with every seed on OUT/demonstrations, draw the figure and a film.
+
+    Args:
+        task: the environment's name.
+        args: what to run, and where.
+        about: what the figure is of, for curves.json.
+        evaluations: of each run.
+        panels: measurement → label of the figure's axis.
+    """
+    curves = Curves(args.out / "curves.json", about=about)
+    for seed in range(args.seeds):
+        for method in args.methods:
+            if not curves.has(method, seed):
+                _train(curves, task, args, method, seed, evaluations)
+    curves.draw(args.out / "curves.png", panels)
+    policy = load_policy(args.out / f"{args.methods[0]}-0")
+    with policy.config.make_env(9, cameras=True) as env:
+        film(env, policy.act, args.out / "film.mp4", seed=1)
 
 
-def film_policy(run: Path, path: Path, *, worlds: int = 9, seed: int = 1) -> None:
-    """Film a run's policy in several worlds."""
-    policy = load_policy(run)
-    with policy.config.make_env(worlds, cameras=True) as env:
-        film(env, policy.act, path, seed=seed)
+def _train(curves: Curves, task: str, args: Args, method: str, seed: int, evaluations: int) -> None:
+    """Train or continue a run, and add its evaluations to the curves."""
+    folder = args.out / f"{method}-{seed}"
+    data = {} if method == "truth" else {"demonstrations": str(args.out / "demonstrations")}
+    config = pureward.preset(
+        task,
+        method=method,
+        seed=seed,
+        out=str(folder),
+        device="cpu",
+        env_steps=args.env_steps,
+        evaluate_every=max(1, args.env_steps // evaluations),
+        **data,
+    )
+    result = pureward.train(config, resume=(folder / "config.json").exists())
+    if result.state != "finished":
+        raise SystemExit(f"{folder} was interrupted; the same command continues it")
+    rows = read_metrics(RunDirectory(folder).metrics, "eval")
+    points = [{name: row[name] for name in ("step", "return", "success")} for row in rows]
+    curves.add(method, seed, points=points, seconds=round(rows[-1]["seconds"]))

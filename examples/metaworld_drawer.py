@@ -11,7 +11,7 @@ own observation, the reward sees the images of a camera above the table. The row
     PYTHONPATH=examples pureward evaluate runs/drawer/nn-pugail-0
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ import mujoco
 import numpy as np
 import torch
 import tyro
-from curves import Curves
-from imitation_runs import film_policy, train_rows
+from imitation_runs import Args, train_rows
 from metaworld.policies import SawyerDrawerCloseV3Policy
 from metaworld.sawyer_xyz_env import SawyerMocapBase
 from torch import Tensor
@@ -33,25 +32,11 @@ from pureward.data.writing import write_episodes
 from pureward.files import whole_folder
 from pureward.runs.collect import rollout
 
+TASK = "metaworld_drawer:make_env"
+DEFAULTS = Args(seeds=1, env_steps=10_000, demonstrations=15, out=Path("runs/drawer"))
 HORIZON = 100
 # Meta-World draws the place of the drawer from this seed and ignores that of `reset`.
 _SEEDS = count()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Args:
-    """What to run."""
-
-    methods: tuple[str, ...] = ("nn-pugail", "gail")
-    """Methods to train."""
-    seeds: int = 1
-    """Runs of each method."""
-    env_steps: int = 10_000
-    """Environment steps of a run."""
-    demonstrations: int = 15
-    """Episodes of the script; a quarter as many more are held out, at least 5."""
-    out: Path = Path("runs/drawer")
-    """Folder for demonstrations, runs, curves.json, curves.png and film.mp4."""
 
 
 def make_env(render_mode: str | None = None) -> gymnasium.Env:
@@ -91,19 +76,16 @@ def script(state: Tensor) -> Tensor:
     return torch.as_tensor(np.array(actions), dtype=torch.float32).clamp(-1, 1)
 
 
-def demonstrate(folder: Path, episodes: int) -> None:
+def demonstrate(args: Args, folder: Path) -> None:
     """Write the frames of the script's episodes as a dataset."""
-    held_out = max(5, episodes // 4)
-    with pureward.make(
-        "metaworld_drawer:make_env", episodes + held_out, "cpu", seed=7, cameras=True
-    ) as env:
+    splits = ["train"] * args.demonstrations + ["held-out"] * args.held_out
+    with pureward.make(TASK, len(splits), "cpu", seed=7, cameras=True) as env:
         found = rollout(env, script)
     solved = sum(episode.succeeds for episode in found)
     print(f"the script solves {solved} of {len(found)} episodes")
-    splits = ["train"] * episodes + ["held-out"] * held_out
     kept = [replace(e, split=split) for e, split in zip(found, splits, strict=True) if e.succeeds]
     with whole_folder(folder) as partial:
-        write_episodes(partial, kept, task="metaworld_drawer:make_env", name="script")
+        write_episodes(partial, kept, task=TASK, name="script")
 
 
 def main(args: Args) -> None:
@@ -111,21 +93,15 @@ def main(args: Args) -> None:
     torch.set_num_threads(1)
     demonstrations = args.out / "demonstrations"
     if not demonstrations.exists():
-        demonstrate(demonstrations, args.demonstrations)
-    curves = Curves(args.out / "curves.json", about="Meta-World drawer-close-v3, pureward train")
+        demonstrate(args, demonstrations)
     train_rows(
-        curves,
-        "metaworld_drawer:make_env",
-        methods=args.methods,
-        seeds=args.seeds,
-        out=args.out,
-        demonstrations=demonstrations,
-        env_steps=args.env_steps,
-        evaluate_every=max(1, args.env_steps // 5),
+        TASK,
+        args,
+        about="Meta-World drawer-close-v3, pureward train",
+        evaluations=5,
+        panels={"success": "share solved", "return": "true return"},
     )
-    curves.draw(args.out / "curves.png", {"success": "share solved", "return": "true return"})
-    film_policy(args.out / f"{args.methods[0]}-0", args.out / "film.mp4")
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(tyro.cli(Args, default=DEFAULTS, description=__doc__))

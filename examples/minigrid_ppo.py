@@ -12,7 +12,9 @@ and without. Every finished run is added to `curves.json`; runs that are in it a
 """
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -121,18 +123,22 @@ def demonstrate(episodes: int) -> list[np.ndarray]:
     return found
 
 
+def play(model: PPO, env: gymnasium.Env, seed: int) -> Iterator[float]:
+    """Yield the rewards of an episode, after 0 for its first state."""
+    observation, _ = env.reset(seed=seed)
+    yield 0.0
+    over = False
+    while not over:
+        action, _ = model.predict(observation)
+        observation, reward, ended, cut, _ = env.step(int(action))
+        over = ended or cut
+        yield float(reward)
+
+
 def evaluate(model: PPO, episodes: int) -> dict[str, float]:
     """Return the share of episodes that reach the goal, and the mean return."""
     env = make_env()
-    returns = []
-    for seed in range(episodes):
-        observation, _ = env.reset(seed=seed)
-        total, over = 0.0, False
-        while not over:
-            action, _ = model.predict(observation)
-            observation, reward, ended, cut, _ = env.step(int(action))
-            total, over = total + float(reward), ended or cut
-        returns.append(total)
+    returns = [sum(play(model, env, seed)) for seed in range(episodes)]
     return {"success": float(np.mean(np.array(returns) > 0)), "return": float(np.mean(returns))}
 
 
@@ -198,17 +204,8 @@ def film(model: PPO, path: Path) -> None:
     """Write a film of the policy in several episodes."""
     from pureward.picture import mosaic, video
 
-    episodes = []
-    for seed in range(9):
-        env = make_env()
-        observation, _ = env.reset(seed=seed)
-        frames, over = [env.render()], False
-        while not over and len(frames) < 40:
-            action, _ = model.predict(observation)
-            observation, _, ended, cut, _ = env.step(int(action))
-            frames.append(env.render())
-            over = ended or cut
-        episodes.append(frames)
+    env = make_env()
+    episodes = [[env.render() for _ in islice(play(model, env, seed), 40)] for seed in range(9)]
     longest = max(map(len, episodes))
     with video(path, 5) as write:
         for t in range(longest):

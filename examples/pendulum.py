@@ -11,33 +11,16 @@ policy sees angle and speed. Returns are those of Pendulum's own reward: about â
 âˆ’1,200 is hanging.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import tyro
-from curves import Curves
-from imitation_runs import film_policy, train_rows
+from imitation_runs import Args, train_rows
 
 import pureward
 
 TASK = "gym:Pendulum-v1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Args:
-    """What to run."""
-
-    methods: tuple[str, ...] = ("nn-pugail", "gail")
-    """Methods to train."""
-    seeds: int = 3
-    """Runs of each method."""
-    env_steps: int = 6_000
-    """Environment steps of a run; also of the expert."""
-    demonstrations: int = 20
-    """Episodes of the expert; a quarter as many more are held out, at least 5."""
-    out: Path = Path("runs/pendulum")
-    """Folder for the expert, demonstrations, runs, curves.json, curves.png and film.mp4."""
+DEFAULTS = Args(seeds=3, env_steps=6_000, demonstrations=20, out=Path("runs/pendulum"))
 
 
 def demonstrate(args: Args, folder: Path) -> None:
@@ -58,7 +41,7 @@ def demonstrate(args: Args, folder: Path) -> None:
         expert,
         folder,
         episodes=args.demonstrations,
-        held_out=max(5, args.demonstrations // 4),
+        held_out=args.held_out,
         failures=0,
         device="cpu",
     )
@@ -70,20 +53,14 @@ def main(args: Args) -> None:
     demonstrations = args.out / "demonstrations"
     if not demonstrations.exists():
         demonstrate(args, demonstrations)
-    curves = Curves(args.out / "curves.json", about="Gymnasium Pendulum-v1, pureward train")
     train_rows(
-        curves,
         TASK,
-        methods=args.methods,
-        seeds=args.seeds,
-        out=args.out,
-        demonstrations=demonstrations,
-        env_steps=args.env_steps,
-        evaluate_every=max(1, args.env_steps // 6),
+        args,
+        about="Gymnasium Pendulum-v1, pureward train",
+        evaluations=6,
+        panels={"return": "true return"},
     )
-    curves.draw(args.out / "curves.png", {"return": "true return"})
-    film_policy(args.out / f"{args.methods[0]}-0", args.out / "film.mp4")
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(tyro.cli(Args, default=DEFAULTS, description=__doc__))
