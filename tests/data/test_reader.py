@@ -50,6 +50,9 @@ def test_a_dataset_can_require_that_failures_are_marked(tmp_path, outside):
     with pytest.raises(pureward.InputError, match=r"b.mine must hold .* none; mark one in the app"):
         known_failures(unmarked)
     assert len(known_failures(replace(unmarked, failure_mark=""))) == 1
+    imported = pureward.import_episodes(tmp_path / "b.mine", tmp_path / "imported")
+    with pytest.raises(pureward.InputError, match=r"imported must hold .* none; mark one in the"):
+        known_failures(imported)
 
 
 def test_scores_are_copied_by_the_reader_of_the_format(tmp_path, outside, monkeypatch):

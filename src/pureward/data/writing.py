@@ -45,8 +45,8 @@ def write_episodes(
         episodes: at least one with states or frames, all with the same columns of the same sizes.
         task: its name, or None if it is not one of ours.
         name: the dataset's id in Minari is pureward/TASK/NAME-v0.
-        facts: `fps`, `lossy`, `states_ends` and `images` of the `Dataset` that reads them, if not
-            default.
+        facts: `fps`, `lossy`, `states_ends`, `images` and `failure_mark` of the `Dataset` that
+            reads them, if not default.
     """
     if (folder / "data").exists():
         raise InputError(f"{folder / 'data'} exists already; choose another folder or delete it")

@@ -90,6 +90,7 @@ def read(path: Path, options: Options) -> Dataset:
         task=facts.get("task"),
         lossy=jpeg or bool(facts.get("lossy")),
         states_ends=bool(facts.get("states_ends", True)),
+        failure_mark=str(facts.get("failure_mark") or ""),
         fps=float(rate) if isinstance(rate, int | float) and 0 < rate < math.inf else None,
         images=_names(facts) if ours and keys == ("frames",) else tuple(filter(None, keys)),
         episodes=LazyEpisodes(splits, episode),

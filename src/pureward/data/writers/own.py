@@ -59,6 +59,7 @@ def write_dataset(out: Path, dataset: Dataset, episodes: Iterator[Episode]) -> N
         "lossy": dataset.lossy,
         "states_ends": dataset.states_ends,
         "images": dataset.images,
+        "failure_mark": dataset.failure_mark,
     }
     with whole_folder(out) as folder:
         bar = Progress(episodes, total=len(dataset), desc=str(out), unit="episode")
