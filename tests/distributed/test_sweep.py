@@ -71,7 +71,7 @@ def test_lists_of_lists_vary_a_setting_that_is_a_list(tmp_path):
         ("reward.updats = [1]", BASE, "unknown setting 'reward.updats' of a run; try"),
         ("seed = 3", BASE, "vary.seed must be a list of values, got 3"),
         ("seed = []", BASE, "vary.seed must be a list of values, got []; write at least one"),
-        ("", BASE, "a sweep has a table"),
+        ("", BASE, "at most 10,000 runs, got 0 in"),
         ("seed = [0, 0]", BASE, "two for"),
         ('method = ["gaill"]', BASE, "unknown method 'gaill'"),
         ('batch = ["many"]', BASE, "batch must be like"),

@@ -10,6 +10,7 @@ seed = [0, 1, 2]
 """
 
 import itertools
+import math
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -34,6 +35,7 @@ from pureward.training.presets import preset
 _VARY = "vary."
 _MOST_RUNS = 10_000
 _TABLE_SECONDS = 5.0  # between two writings of the table
+_SHOWN = ("return", "success")  # in the table, of a run's last evaluation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +65,8 @@ def read_sweep(path: Path, *, out: Path | None = None, device: str = "") -> Swee
         if not isinstance(values, list) or not values:
             one = f"[{values!r}] for one" if values != [] else "at least one, or leave it out"
             raise InputError(f"vary.{name} must be a list of values, got {values!r}; write {one}")
-    count = int(np.prod([len(values) for values in varied.values()], dtype=float))
-    if not varied or count > _MOST_RUNS:
+    count = math.prod(map(len, varied.values())) if varied else 0
+    if not 0 < count <= _MOST_RUNS:
         raise InputError(
             f"a sweep has a table [vary] of lists and at most {_MOST_RUNS:,} runs, got {count:,} "
             f"in {path}; add lists, such as seed = [0, 1, 2], or shorten them"
@@ -167,9 +169,6 @@ def table(sweep: Sweep, states: Mapping[Path, str]) -> str:
     if "seed" in sweep.varied:
         lines += ["", *_means(sweep, returns)]
     return "\n".join(lines) + "\n"
-
-
-_SHOWN = ("return", "success")  # of a run's last evaluation
 
 
 def _means(sweep: Sweep, returns: list[float | None]) -> list[str]:

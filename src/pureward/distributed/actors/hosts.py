@@ -5,6 +5,7 @@ Keys name actors and are never used again. An actor answers each `ask`, which do
 one reply, in order. A dead actor's reply is None; after `kill` no reply of an actor is returned.
 """
 
+import itertools
 import os
 import queue
 import shutil
@@ -54,7 +55,7 @@ class Processes:
         self._kept.enter_context(locked_folder(Path(self._folder)))
         self._received: queue.SimpleQueue[tuple[int, bytes | None]] = queue.SimpleQueue()
         self._actors: dict[int, tuple[SpawnProcess, Connection]] = {}
-        self._started = 0
+        self._keys = itertools.count()
 
     def publish(self, weights: bytes) -> None:
         """Replace the file of the weights."""
@@ -63,7 +64,7 @@ class Processes:
 
     def start(self, spec: Spec) -> int:
         """Start a process."""
-        key, self._started = self._started, self._started + 1
+        key = next(self._keys)
         own, other = CONTEXT.Pipe()
         process = CONTEXT.Process(target=_serve, args=(spec, other, self._folder))
         with environment({"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}):
@@ -160,7 +161,7 @@ class RayActors:
         self._actors: dict[int, Any] = {}
         self._asked: dict[int, deque[Any]] = {}
         self._weights: Any = None
-        self._started = 0
+        self._keys = itertools.count()
 
     def publish(self, weights: bytes) -> None:
         """Put the weights in Ray's object store, once for all actors."""
@@ -168,7 +169,7 @@ class RayActors:
 
     def start(self, spec: Spec) -> int:
         """Make an actor; Ray starts it where there is room."""
-        key, self._started = self._started, self._started + 1
+        key = next(self._keys)
         self._actors[key], self._asked[key] = self._class.remote(spec), deque()
         return key
 

@@ -115,14 +115,12 @@ class Actors(BatchEnv):
         while len(self._actors) < self._config.actors:
             self._actors.append(self._start(len(self._actors)))
         self._receive(0.0, at_random)
-        self._check_heartbeats()
         while not self._fill(updates):
             if over():
                 return None
             began = time.monotonic()
             self._receive(1.0, at_random)
             self._waited += time.monotonic() - began
-            self._check_heartbeats()
         self._rows += 1
         self.counts["taken"] += self.worlds
         row = take_row(self._columns, self.device, self._arrived)
@@ -210,7 +208,10 @@ class Actors(BatchEnv):
         return _Actor(self._host.start(spec), assembly, deque(), time.monotonic())
 
     def _receive(self, seconds: float, at_random: bool) -> None:
-        """Ask actors that may go on, and handle replies; wait at most so long for one."""
+        """Ask actors that may go on, handle replies, and replace actors that died or hang.
+
+        Waits at most so many seconds for a reply.
+        """
         for actor in self._actors:
             while not self._waiting and len(actor.asked) < _UNANSWERED:
                 actor.heard = actor.heard if actor.asked else time.monotonic()
@@ -235,6 +236,10 @@ class Actors(BatchEnv):
             whole = actor.assembly.add(tensors, actor.asked.popleft())
             self._waiting.extend(whole)
             self._failures = 0 if whole else self._failures
+        for actor in list(self._actors):
+            patience = self._config.actor_timeout * (1 if actor.answered else _START)
+            if actor.asked and time.monotonic() - actor.heard > patience:
+                self._replace(actor, f"it was silent for {patience:g} s")
 
     def _fill(self, updates: int) -> bool:
         """Give every world that needs one an episode; return whether all have one."""
@@ -262,13 +267,6 @@ class Actors(BatchEnv):
                 f"{capacity:,}; if the return does not rise, use fewer worlds",
                 flush=True,
             )
-
-    def _check_heartbeats(self) -> None:
-        """Replace actors that have owed a reply for too long."""
-        for actor in list(self._actors):
-            patience = self._config.actor_timeout * (1 if actor.answered else _START)
-            if actor.asked and time.monotonic() - actor.heard > patience:
-                self._replace(actor, f"it was silent for {patience:g} s")
 
     def _replace(self, actor: _Actor, reason: str) -> None:
         """Drop the open episodes of an actor and start another in its place."""
