@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Presets of `reach`: on a laptop, the expert takes seconds and a learned reward a minute."""
 
-from pureward.training.presets import walker
-
 PRESETS = {
     "fast": {
         "all": {
@@ -65,10 +63,16 @@ PRESETS = {
     },
     "paper": {
         "all": {
-            **walker.PRESETS["paper"]["all"],
+            "worlds": 16,
             "env_steps": 200_000,
+            "warmup_steps": 10_000,
+            "updates_per_step": 2,
+            "batch": 256,
+            "reward.updates": 2,
             "log_every": 4_000,
             "evaluate_every": 20_000,
+            "checkpoint_every": 500_000,
+            "snapshot_every": 250_000,
         },
         "learned": {"save_replay": False},
         "pu": {"prior": "0.5"},  # not a task of the paper
