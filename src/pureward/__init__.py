@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pureward.rewards.priors import PRIORS as PRIORS
     from pureward.rewards.regression import RewardModel as RewardModel
     from pureward.rewards.risks import RISKS as RISKS
-    from pureward.rewards.risks import pu
+    from pureward.rewards.risks import pu as risk
     from pureward.rewards.saved import load_reward as load_reward
     from pureward.rewards.saved import save_reward as save_reward
     from pureward.rewards.view import View as View
@@ -43,11 +43,9 @@ if TYPE_CHECKING:
     from pureward.runs.config import RunConfig as RunConfig
     from pureward.runs.policy import load_policy as load_policy
     from pureward.scoring.score import score as score
-    from pureward.training.evaluate import evaluate_run
+    from pureward.training.evaluate import evaluate_run as evaluate
     from pureward.training.loop import train as train
     from pureward.training.presets import preset as preset
-
-    evaluate, risk = evaluate_run, pu
 
 __version__ = "0.2.0.dev0"
 
@@ -94,7 +92,47 @@ _PUBLIC = {
     "train": "pureward.training.loop:train",
 }
 
-__all__ = [*_PUBLIC, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "AGENTS",
+    "ENVIRONMENTS",
+    "EXECUTORS",
+    "METHODS",
+    "NETWORKS",
+    "PRIORS",
+    "READERS",
+    "RISKS",
+    "TASKS",
+    "BatchEnv",
+    "Discriminator",
+    "InputError",
+    "LearnedReward",
+    "NetworkConfig",
+    "OnlineReward",
+    "RewardConfig",
+    "RewardModel",
+    "RunConfig",
+    "SimulationError",
+    "TrainingError",
+    "View",
+    "__version__",
+    "check",
+    "collect",
+    "evaluate",
+    "fit",
+    "import_episodes",
+    "load_policy",
+    "load_reward",
+    "make",
+    "make_vec",
+    "preset",
+    "probe",
+    "read_dataset",
+    "read_episodes",
+    "risk",
+    "save_reward",
+    "score",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -83,3 +83,7 @@ class Adam:
     def changed(self) -> list[Tensor]:
         """Return every tensor that a step changes: weights, step counts, moments."""
         return [*self._weights, *(tensor for _, tensor in self.tensors())]
+
+    def counts(self) -> range:
+        """Return the positions of the step counts in `changed`."""
+        return range(len(self._weights), 4 * len(self._weights), 3)

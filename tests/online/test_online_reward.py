@@ -12,6 +12,7 @@ from pureward.data.episodes import Episode, split_by_share
 from pureward.errors import InputError, TrainingError
 from pureward.online.online_reward import frames_of
 from pureward.pixels import to_frames
+from pureward.rewards.network import NETWORKS, ResidualCNN
 from tiny import ONLINE_REWARD
 
 CONFIG = ONLINE_REWARD
@@ -298,3 +299,32 @@ def test_a_state_of_other_settings_is_refused_and_nothing_changes():
         with pytest.raises(InputError, match="same data and settings, and .* differs; build"):
             reward.load_state_dict(saved)
     assert torch.equal(reward(square(4, 3)), before)
+
+
+class Tempered(ResidualCNN):
+    """A network with a weight that is one number, which may be negative."""
+
+    fused = False
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.temperature = torch.nn.Parameter(torch.tensor(-1.0))
+
+    def embed(self, frames):
+        return super().embed(frames) * self.temperature
+
+
+def test_only_step_counts_of_a_state_must_not_be_negative(monkeypatch):
+    monkeypatch.setitem(NETWORKS, "tempered", Tempered)
+    config = replace(CONFIG, network=replace(CONFIG.network, kind="tempered"))
+    reward = OnlineReward(small_demonstrations(), config=config, device="cpu", prior=0.3)
+    observed(reward, 4, 5)
+    reward.learn(2)
+    state = {name: value.clone() for name, value in reward.state_dict().items()}
+    reward.load_state_dict(state)
+    trained = {name: value for name, value in state.items() if "trained" in name}
+    counts = [name for name, value in trained.items() if value.shape == () and value == 2.0]
+    assert len(counts) == len(trained) / 4  # weights, step counts and two moments
+    for name in (counts[0], counts[-1]):
+        with pytest.raises(InputError, match="optimizer steps must be at least 0, got -1; restore"):
+            reward.load_state_dict(state | {name: torch.tensor(-1.0)})

@@ -188,14 +188,15 @@ class RewardLearner:
     @torch.no_grad()
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `tensors` returned, in place, since captured graphs hold these tensors."""
-        for name, tensor in self._copied().items():
-            value = saved[name]
-            if tensor.dim() == 0 and value < 0:  # Adam's number of steps
+        counts = self.discriminator.optimizer.counts() if self.discriminator else ()
+        for value in (saved[f"trained.{i}"] for i in counts):
+            if value < 0:
                 raise InputError(
                     f"a number of optimizer steps must be at least 0, got {float(value):g}; "
                     "restore the checkpoint"
                 )
-            tensor.copy_(value)
+        for name, tensor in self._copied().items():
+            tensor.copy_(saved[name])
         for i, rng in enumerate(self.generators()):
             rng.set_state(saved[f"generator.{i}"].cpu())
         self._generator.set_state(saved["probes"].cpu())

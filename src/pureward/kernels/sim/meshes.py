@@ -2,7 +2,7 @@
 """Triangles of a model's meshes for the rasterizer, coarse copies where there are any.
 
 The arm's meshes have a thousand faces each, and most are far smaller than a pixel of a 64×64 image.
-meshes.npz holds faces of coarse copies for the meshes of our tasks; benchmarks/simplify_meshes.py
+meshes.npz holds faces of coarse copies for the meshes of our tasks; tools/simplify_meshes.py
 wrote it. Other meshes are drawn in full.
 """
 
