@@ -43,7 +43,7 @@ PRESETS = {
             "reward.model.epochs": 30,
             "evaluate_every": 400_000,
         },
-        # Values are symmetric, so the critic starts at 0. results/ablation.md
+        # Values are symmetric, so the critic starts at 0. results/log/ablation.md
         "imitation": {
             "agent.value_low": -300.0,
             "agent.value_high": 300.0,

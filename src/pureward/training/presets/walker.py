@@ -31,7 +31,7 @@ PRESETS = {
             "reward.model.epochs": 30,
             "save_replay": False,  # frames make checkpoints large
         },
-        # results/ablation.md
+        # results/log/ablation.md
         "imitation": {
             "reward.learning_rate": 3e-5,
             "reward.memory": 100_000,
