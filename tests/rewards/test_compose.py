@@ -8,6 +8,7 @@ import torch
 
 from pureward.errors import InputError
 from pureward.rewards.compose import ensemble_minimum, gated_reward, imitation_reward
+from pureward.rewards.config import RewardConfig
 from pureward.rewards.learned import RewardSpec
 
 LN3 = log(3)
@@ -64,6 +65,8 @@ def test_minimum_of_an_ensemble():
 def test_bad_ceiling(ceiling):
     with pytest.raises(InputError, match="ceiling must be positive and finite"):
         RewardSpec(reward="imitation", ceiling=ceiling)
+    with pytest.raises(InputError, match="ceiling must be positive and finite"):
+        RewardConfig(ceiling=ceiling)
 
 
 def test_bad_lowest():

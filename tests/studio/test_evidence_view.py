@@ -241,4 +241,4 @@ def test_a_fit_is_shown_in_its_own_words_and_has_no_policy_to_search(tmp_path):
     assert [one["label"] for one in chart["series"]] == ["trained frames", "the logs"]
     search = Search(run)
     search._work()
-    assert "no policy that acts; score episodes" in search.describe()["error"]
+    assert "has no policy; score episodes" in search.describe()["error"]

@@ -62,3 +62,7 @@ class Exploration:
         # The variance is 1 at every step for any correlation.
         self.noise.mul_(self._correlation).add_(new, alpha=math.sqrt(1.0 - self._correlation**2))
         return self.scale * self.noise
+
+    def random_actions(self) -> Tensor:
+        """Return uniform actions in [−1, 1], with the same correlation in time as the noise."""
+        return 2.0 * torch.special.ndtr(self.noise) - 1.0

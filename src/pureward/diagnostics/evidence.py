@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pureward.data.episodes import Episode
 from pureward.data.frames import FrameBank
-from pureward.diagnostics.history import OFFLINE, Eta, read_eta, read_history
+from pureward.diagnostics.history import Eta, read_eta, read_history
 from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError
@@ -107,11 +107,6 @@ def probe(
         seed: of the episodes' first states.
     """
     history = read_history(run)
-    if history.task == OFFLINE:
-        raise InputError(
-            f"{run} was fitted to data alone and has no policy to probe; score episodes with "
-            "`pureward score` instead"
-        )
     if METHODS[history.method].reward == "truth":
         raise InputError(
             f"{run} learned from the task's own reward, so there is nothing to probe; "

@@ -17,9 +17,6 @@ from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.runs.references import find_references, is_number, read_references
 
-#: The task of a fit, which has no environment.
-OFFLINE = "offline"
-
 
 @dataclass(frozen=True, kw_only=True)
 class History:

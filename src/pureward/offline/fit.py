@@ -22,7 +22,7 @@ from pureward.errors import InputError, check_seed, lacks_memory
 from pureward.files import write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.sources import check_alike, describe, load
-from pureward.offline.verdict import OFFLINE, fit_verdict
+from pureward.offline.verdict import fit_verdict
 from pureward.online.online_reward import DEFAULT_PRIOR
 from pureward.online.supervision import Supervision
 from pureward.progress import Progress
@@ -35,7 +35,7 @@ from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.regression import Pass
 from pureward.rewards.saved import load_reward
 from pureward.runs import checkpoint
-from pureward.runs.config_file import read_settings
+from pureward.runs.config_file import OFFLINE, read_settings
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import MetricsLog, read_metrics
 from pureward.runs.machine import made_with

@@ -3,7 +3,6 @@
 
 from dataclasses import replace
 
-from pureward.diagnostics.history import OFFLINE as OFFLINE
 from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import Rows, Verdict, find_verdict
 from pureward.rewards.priors.estimated import FEWEST_EPISODES

@@ -82,6 +82,8 @@ class RewardConfig:
         _check_rate(self.learning_rate, "try 1e-5")
         if not 0 <= self.slack < float("inf"):
             raise InputError(f"slack must be finite and at least 0, got {self.slack}; try 0")
+        if not 0 < self.ceiling < float("inf"):
+            raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 1")
         for name in ("batch", "updates"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")

@@ -19,6 +19,8 @@ from pureward.settings import dataclass_from_json
 
 T = TypeVar("T")
 
+#: The task of a fit, which has no environment.
+OFFLINE = "offline"
 #: Folders of data, which may be moved before a run is resumed.
 DATA = {"demonstrations", "annotations", "failures"}
 #: Settings that a resumed run may change: how long, where and from which folders it runs.
@@ -89,7 +91,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_config(directory: RunDirectory) -> RunConfig:
-    """Return the settings of the run in a directory."""
+    """Return the settings of the run in a directory; refuse a fit, which has others."""
+    if read_settings(directory, _is_fit):
+        raise InputError(
+            f"{directory.path} was fitted to data alone and has no policy; score episodes with "
+            "`pureward score` instead"
+        )
     return read_settings(directory, from_json)
 
 
@@ -100,8 +107,7 @@ def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
         settings = json.loads(read_file(directory.config))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
-            f"a run directory holds config.json, and {directory.path} has none; check the "
-            "path, or start the run without --resume"
+            f"a run directory holds config.json, and {directory.path} has none; check the path"
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
@@ -112,6 +118,10 @@ def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
         return understood(settings)
     except InputError as error:
         raise InputError(f"{directory.config} cannot be read: {error}") from error
+
+
+def _is_fit(settings: Any) -> bool:
+    return isinstance(settings, dict) and settings.get("task") == OFFLINE
 
 
 def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:

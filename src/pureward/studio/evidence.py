@@ -19,11 +19,12 @@ from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
 from pureward.errors import InputError, SimulationError, in_brief
 from pureward.files import delete_whole, whole_folder
-from pureward.offline.verdict import LOGS, OFFLINE
+from pureward.offline.verdict import LOGS
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
+from pureward.runs.config_file import OFFLINE
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import load_policy
 from pureward.scoring.pipeline import stack_of
@@ -131,11 +132,6 @@ class Search:
     def _search(self) -> list[ScoredEpisode]:
         history = read_history(self.path)
         self._task = history.task
-        if history.task == OFFLINE:
-            raise InputError(
-                f"{self.path} was fitted to data alone and has no policy that acts; score episodes "
-                "with `pureward score` instead"
-            )
         if METHODS[history.method].reward == "truth":
             raise InputError(
                 f"{self.path} learned from the task's own reward, so there is nothing to compare; "

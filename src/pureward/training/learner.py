@@ -88,11 +88,7 @@ class Learner:
         """
         self.agent.observe(state)
         noise = self.exploration.draw(self.generator)
-        if at_random:
-            # Uniform in [−1, 1], with the same correlation in time as the noise.
-            action = 2.0 * torch.special.ndtr(self.exploration.noise) - 1.0
-        else:
-            action = self.agent.act(state, noise)
+        action = self.exploration.random_actions() if at_random else self.agent.act(state, noise)
         if self.guide is None:
             return action
         return self._run("guide", self.guide, self.guide.tensors().values, action, noise)

@@ -131,7 +131,7 @@ class _Worlds:
             # As `Learner.act`; an agent whose noise is not added to its actions differs here.
             noise = self.exploration.draw(self.generator)
             if at_random:
-                action = 2.0 * torch.special.ndtr(self.exploration.noise) - 1.0
+                action = self.exploration.random_actions()
             else:
                 action = (self.policy(self.obs.state) + noise).clamp_(-1.0, 1.0)
             seen = _tensors(self.obs)
