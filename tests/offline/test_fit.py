@@ -14,7 +14,9 @@ from pureward.cli import main
 from pureward.data.episodes import annotated
 from pureward.data.frames import FrameBank
 from pureward.offline import fit as module
+from pureward.offline import folder
 from pureward.offline.fitter import FIT, Fitter, LoggedFrames, held_out_logs
+from pureward.offline.folder import FitFolder
 from pureward.offline.sources import describe, load
 from pureward.offline.verdict import fit_verdict
 from pureward.online.supervision import Supervision
@@ -46,8 +48,8 @@ def rated(count, held_out=0):
 @pytest.fixture(scope="module", autouse=True)
 def _short():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_PROBE_EVERY", 10)
-        patch.setattr(module, "_AT_ONCE", 5)
+        patch.setattr(folder, "_PROBE_EVERY", 10)
+        patch.setattr(folder, "_AT_ONCE", 5)
         patch.setattr("pureward.online.prior._FRAMES", 64)
         patch.setattr("pureward.offline.fitter._PROBE_FRAMES", 16)
         yield
@@ -99,17 +101,17 @@ def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_p
         return probe(self)
 
     stop: list = []
-    keep = module._Fit._keep
+    keep = FitFolder._keep
     monkeypatch.setattr(module.Fitter, "probe", stopped)
 
     def kept(self):
         self.stop.requested = len(stop) == 1
         return keep(self)
 
-    monkeypatch.setattr(module._Fit, "_keep", kept)
+    monkeypatch.setattr(FitFolder, "_keep", kept)
     first = fit(tmp_path / "part")
     assert (first.state, first.updates, first.verdict) == ("interrupted", 10, None)
-    monkeypatch.setattr(module._Fit, "_keep", keep)
+    monkeypatch.setattr(FitFolder, "_keep", keep)
     second = fit(tmp_path / "part")
     assert (second.state, second.updates) == ("finished", 20)
     ours, theirs = (r.discriminator.state_dict() for r in (second.reward(), whole.reward()))

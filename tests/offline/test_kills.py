@@ -17,10 +17,10 @@ sys.path[:0] = {paths!r}
 from dataclasses import replace
 import pureward
 from pictures import demonstrations, logs
-from pureward.offline import fit
+from pureward.offline import folder
 from test_fit import TINY
 torch.set_num_threads(1)
-fit._PROBE_EVERY, fit._AT_ONCE = 10, 5
+folder._PROBE_EVERY, folder._AT_ONCE = 10, 5
 done = pureward.fit(
     logs(), demonstrations=demonstrations(), out=sys.argv[1], updates=200, config=TINY, device="cpu"
 )

@@ -20,9 +20,10 @@ from pureward.runs.directory import RunDirectory, kept_steps, step_name, step_of
 from pureward.runs.log import MetricsLog
 from pureward.runs.policy import write_snapshot
 from pureward.training.evaluate import evaluate, film
+from pureward.training.fitting import fit_until_stopped
 from pureward.training.learner import Learner
 from pureward.training.restored import check_tensors, read_facts
-from pureward.training.stopping import StoppedError, StopSignal
+from pureward.training.stopping import StopSignal
 from pureward.training.stopwatch import Stopwatch
 from pureward.training.truth import Truth
 
@@ -142,27 +143,18 @@ class Run:
         """Fit the reward model if the method has one; return early if a stop is requested."""
         if self.reward is None or self.reward.model is None:
             return
-        total = self.config.reward.model.epochs * len(self.reward.model.networks)
-        with Progress(total=total, desc="reward model", unit="pass", leave=False) as bar:
-
-            def after_pass(done: Pass) -> None:
-                bar.update()
-                bar.set_postfix(error=done.fitting_error, held_out=done.held_out_error)
-                values = {"member": done.member, "epoch": done.epoch, "error": done.fitting_error}
-                held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
-                self._write("fit", values | held_out)
-                if stop.requested:
-                    raise StoppedError
-
-            try:
-                report = self.reward.fit(after_pass)
-            except StoppedError:
-                return
+        report = fit_until_stopped(self.reward.model, self.reward.fit, stop, self._write_pass)
+        if report is None:
+            return
         torch.cuda.empty_cache()  # other processes may need the memory; no effect on a CPU
-        assert report is not None
         error = report.held_out_error
         held_out = "" if error is None else f", {error:.4f} on held-out episodes"
         print(f"reward model: mean squared error {report.train_error:.4f}{held_out}")
+
+    def _write_pass(self, done: Pass) -> None:
+        values = {"member": done.member, "epoch": done.epoch, "error": done.fitting_error}
+        held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
+        self._write("fit", values | held_out)
 
     def probe(self) -> None:
         """Write P(success) and predictions on known kinds of frames."""

@@ -7,10 +7,6 @@ from types import FrameType
 from typing import Any
 
 
-class StoppedError(Exception):
-    """Ends the fit of a reward model when a stop was requested."""
-
-
 class StopSignal:
     """Records a stop signal in `requested`; a second Ctrl-C stops the process immediately."""
 
