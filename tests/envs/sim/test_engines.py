@@ -267,3 +267,13 @@ def test_kernels_of_a_step_are_compiled_before_it(monkeypatch):
     engine.step()
     assert launched
     assert launched <= loaded
+
+
+def test_work_that_cannot_be_recorded_is_left_to_the_first_launch():
+    launch = wp.launch
+
+    def work():
+        raise RuntimeError("it reads a result")
+
+    compile_kernels(work, CPU)
+    assert wp.launch is launch

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
 
     Warp compiles a kernel when it is first launched, one after another. Here launches are only
     recorded, and the bodies of conditional nodes run once. What the work sets to zero is set to
-    zero, so do the work before its results are read.
+    zero, so do the work before its results are read. What fails here fails again in the work.
     """
     needed: dict[wp.Module, set[int]] = {}
 
@@ -52,14 +52,16 @@ def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
 
     def load(module: wp.Module) -> None:
         for block_dim in needed[module]:
-            wp.force_load(wp.device_from_torch(device), [module], block_dim=block_dim)
+            with suppress(Exception):
+                wp.force_load(wp.device_from_torch(device), [module], block_dim=block_dim)
 
     recorded = {"launch": launch, "launch_tiled": launch, "copy": lambda *_, **__: None}
     recorded |= {"capture_while": body, "capture_if": body}
     kept = {name: getattr(wp, name) for name in recorded}
     wp.__dict__.update(recorded)
     try:
-        work()
+        with suppress(Exception):
+            work()
     finally:
         wp.__dict__.update(kept)
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
