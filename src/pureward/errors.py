@@ -19,8 +19,7 @@ _NO_MEMORY = (
 class InputError(ValueError):
     """Bad input. The message is one sentence: rule, value, remedy.
 
-    The command line prints the message and exits with code 2. Other exceptions are bugs and keep
-    their traceback.
+    The command line prints the message and exits with code 2.
     """
 
 
@@ -37,7 +36,7 @@ class MissingExtraError(InputError, ImportError):
 
 
 class SimulationError(RuntimeError):
-    """The simulation failed: a world diverged, or a buffer overflowed."""
+    """The simulation failed: worlds diverged, a buffer overflowed, or a reward is NaN."""
 
 
 class TrainingError(RuntimeError):

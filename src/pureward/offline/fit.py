@@ -65,7 +65,7 @@ def fit(
         failures: known failures, for the risk `nnpnu`.
         out: folder for the reward; the same call continues a fit that was killed there.
         method: a name in `METHODS`; "" for nn-pugail, or nn-purl with annotations.
-        prior: η, or how it is found; None estimates it ("bbe:0.002:0.8").
+        prior: η, or how it is found; None estimates it ("bbe:0.002:0.8"), with annotations too.
         updates: of D, on a minibatch each.
         images: names of the images to stack as channels, if the sources have several.
         stack: consecutive images in a frame, as channels.
