@@ -107,7 +107,7 @@ def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
         settings = json.loads(read_file(directory.config))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
-            f"a run directory holds config.json, and {directory.path} has none; check the path"
+            f"{directory.path} is not a run: it has no config.json; check the path"
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
