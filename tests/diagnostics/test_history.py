@@ -112,7 +112,7 @@ def test_a_value_that_is_not_finite_is_left_out_of_its_line(tmp_path, value):
     ("config", "sentence"),
     [
         ("[" * 100_000, "cannot be read"),
-        (None, "holds config.json, and"),
+        (None, "is not a run: it has no config.json"),
         ("{", "cannot be read"),
         ("{}", "must name a task and a method"),
         (
