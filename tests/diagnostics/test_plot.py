@@ -246,7 +246,10 @@ def test_the_command_writes_the_file(runs, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [(["nowhere"], "holds config.json"), ([], "at least one run directory is needed")],
+    [
+        (["nowhere"], "nowhere is not a run: it has no config.json"),
+        ([], "at least one run directory is needed"),
+    ],
 )
 def test_the_command_reports_errors_in_one_sentence(arguments, sentence, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -107,7 +107,9 @@ def test_a_folder_or_a_file_in_the_place_of_another_is_told(tmp_path):
     with pytest.raises(InputError, match="config.json must be the JSON that the run wrote"):
         read_config(RunDirectory(tmp_path))
     (tmp_path / "file").write_text("no run")
-    with pytest.raises(InputError, match="file is not a run: it has no config.json; check the path"):
+    with pytest.raises(
+        InputError, match="file is not a run: it has no config.json; check the path"
+    ):
         read_config(RunDirectory(tmp_path / "file"))
 
 

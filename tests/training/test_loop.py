@@ -533,8 +533,8 @@ def test_a_task_after_the_options_is_rejected(tmp_path, capsys):
 def test_the_command_line_rejects_bad_input(tmp_path, capsys):
     for arguments, sentence in (
         (["expert", "swim"], "unknown task 'swim'; choose from"),
-        (["evaluate", str(tmp_path)], "holds config.json"),
-        (["expert", "reach", "--resume", "--out", str(tmp_path)], "holds config.json"),
+        (["evaluate", str(tmp_path)], "is not a run: it has no config.json"),
+        (["expert", "reach", "--resume", "--out", str(tmp_path)], "no run to resume; leave out"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)

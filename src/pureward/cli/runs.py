@@ -127,7 +127,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     """The verb that starts a run, with the defaults for these arguments."""
     from pureward.rewards.methods import default_method
     from pureward.runs.config import RunConfig
-    from pureward.runs.config_file import read_config, read_toml
+    from pureward.runs.config_file import check_resumable, read_config, read_toml
     from pureward.runs.directory import RunDirectory
     from pureward.training.presets import preset as preset_of
 
@@ -146,7 +146,11 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     absent = {} if first.resume or any(data.values()) else _placeholders(chosen["method"])
     chosen |= data | absent
     task = chosen.pop("task")
-    defaults = read_config(saved) if first.resume else preset_of(task, first.preset, **chosen)
+    if first.resume:
+        check_resumable(saved)
+        defaults = read_config(saved)
+    else:
+        defaults = preset_of(task, first.preset, **chosen)
 
     def run(
         task: Task,

@@ -124,13 +124,18 @@ def _is_fit(settings: Any) -> bool:
     return isinstance(settings, dict) and settings.get("task") == OFFLINE
 
 
+def check_resumable(directory: RunDirectory) -> None:
+    """Refuse to resume where there is no run."""
+    if not directory.config.exists():
+        raise InputError(
+            f"{directory.path} holds no run to resume; leave out --resume to begin one"
+        )
+
+
 def check_config(directory: RunDirectory, config: RunConfig, resume: bool) -> None:
     """Refuse to start a run where one is, or to resume one that is missing or differs."""
     if resume:
-        if not directory.config.exists():
-            raise InputError(
-                f"{directory.path} holds no run to resume; leave out --resume to begin one"
-            )
+        check_resumable(directory)
         changed = differences(read_config(directory), config)
         if changed:
             raise InputError(
