@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pureward.cli import main
+from pureward.cli.verbs import evaluation_text
 from pureward.rewards.methods import METHODS
 from pureward.training.loop import RunResult
 from pureward.training.presets import preset
@@ -372,3 +373,13 @@ def test_a_bad_settings_file_is_rejected(text, message, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "reach", "--config", str(path), "--demonstrations", "data"])
     assert message in capsys.readouterr().err
+
+
+def test_an_evaluation_without_success_does_not_say_that_all_episodes_failed():
+    numbers = {"return": 3.0, "return_ci95": 0.5, "return_min": 2.0, "return_max": 4.0}
+    found = numbers | {"success": 0.0, "episodes": 8.0}
+    told = evaluation_text(found)
+    assert (
+        told == "greedy return 3.0 ± 0.5 (95%), from 2.0 to 4.0; no success reported in 8 episodes"
+    )
+    assert evaluation_text(found | {"success": 0.5}).endswith("; solved 50% of 8 episodes")
