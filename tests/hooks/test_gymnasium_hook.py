@@ -8,6 +8,7 @@ import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hook_envs import SIDE, CounterEnv, SlideEnv, counted, frozen, online, slide_reward
 
+from operators import Operators
 from pureward import InputError, OnlineReward, load_reward
 from pureward.hooks.gymnasium import RewardWrapper, VectorRewardWrapper
 from pureward.online.online_reward import frames_of
@@ -190,6 +191,20 @@ def test_every_autoreset_mode_scores_arrival_frames(mode, expected, frames, obse
         frames = reward.frames.arrival_frames(torch.arange(len(shown)))
         assert torch.equal(frames, frames_of(np.stack(shown), reward.learner.learned))
         assert reward.frames.episodes_begun() == (5 if mode != AutoresetMode.NEXT_STEP else 4)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_a_step_of_all_worlds_selects_no_frames_on_the_device(mode):
+    """A GPU would be waited for."""
+    makers = [lambda: CounterEnv(9, observes="image")] * 2
+    envs = SyncVectorEnv(makers, autoreset_mode=mode)
+    envs = VectorRewardWrapper(envs, online(), frames="observation")
+    envs.reset(seed=0)
+    envs.step(np.zeros((2, 1), np.float32))  # the first one checks
+    with Operators() as seen:
+        envs.step(np.zeros((2, 1), np.float32))
+    assert "convolution" in seen.names
+    assert seen.waiting <= {"lift_fresh"}  # flags and frames of the environment
 
 
 def test_worlds_in_processes_and_statistics_on_either_side():

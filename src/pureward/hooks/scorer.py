@@ -88,7 +88,8 @@ class Scorer:
             Rewards, float32 (worlds,), on the reward's device; 0 in worlds that took no step.
         """
         terminated = self._flags(terminated)
-        moved = None if stepped is None else self._flags(stepped)
+        # Usually all did. Selecting frames by a mask would make the host wait for the device.
+        moved = None if stepped is None or bool(stepped.all()) else self._flags(stepped)
         if self.online is not None:
             self.online.observe(frames, ended, terminated, moved)
             self._open = ~self._flags(ended)
