@@ -13,6 +13,7 @@ from torch import Tensor
 import pureward
 from pureward.cli import main
 from pureward.data.episodes import Episode
+from pureward.offline import survey
 from pureward.offline.check import check
 from pureward.offline.leak import FEWEST_FRAMES, find_leak
 from pureward.offline.matching import CLOSE, match_states
@@ -107,6 +108,14 @@ def test_good_data_has_no_problem():
     assert "20 episodes (15 train, 5 held-out), 160 steps of 3×32×32" in found.facts[0]
     assert found.leak is not None
     assert not found.leak.found
+
+
+def test_time_is_in_proportion_to_the_episodes(monkeypatch):
+    counted = []
+    counter = survey.Counter
+    monkeypatch.setattr(survey, "Counter", lambda shapes: counted.append(1) or counter(shapes))
+    check(demonstrations())
+    assert len(counted) < 5  # each looks at all 20 episodes
 
 
 def black(one):

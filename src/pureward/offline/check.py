@@ -165,7 +165,8 @@ def _facts(found: Survey) -> list[str]:
 def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
     """Yield what is wrong with one dataset, with its remedy."""
     name, episodes = found.name, found.episodes
-    other = [n for n, episode in enumerate(episodes) if episode.shape != found.shape]
+    usual = found.shape
+    other = [n for n, episode in enumerate(episodes) if episode.shape != usual]
     if other:
         yield f"{name}: frames must have one shape, {_named(other)} differ; resize or drop them"
     held = len(found.split(HELD_OUT))
