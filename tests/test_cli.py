@@ -265,7 +265,6 @@ def test_options_of_gymnasium_environments_are_for_these_alone(task, words, tmp_
         ("expert reach", ["--reward.network.view.contrast", "1", "x"], "2 numbers, got '1', 'x'"),
         ("evaluate a", ["--episodes", "1e3"], "a whole number, got '1e3'"),
         ("check a", ["--held-out", "it's"], 'a number, got "it\'s"'),
-        ("score a b --out c", ["--discount", "x"], "a number, got 'x'"),
         ("import a --out b", ["--size", "9", "x"], "2 whole numbers, got '9', 'x'"),
         ("import a --out b", ["--size", "9"], "2 whole numbers, got '9'"),
     ],
@@ -280,11 +279,14 @@ def test_a_value_that_is_no_number_prints_one_line(verb, words, rule, capsys):
     assert len(error.splitlines()) == 1
 
 
-def test_an_empty_default_is_not_named(capsys):
+@pytest.mark.parametrize(
+    ("option", "rule"), [("--films", "whole numbers"), ("--discount", "a number")]
+)
+def test_an_empty_default_is_not_named(option, rule, capsys):
     with pytest.raises(SystemExit):
-        main(["score", "a", "b", "--out", "c", "--films", "x"])
+        main(["score", "a", "b", "--out", "c", option, "x"])
     assert capsys.readouterr().err == (
-        "pureward: --films must be whole numbers, got 'x'; leave it out\n"
+        f"pureward: {option} must be {rule}, got 'x'; leave it out\n"
     )
 
 

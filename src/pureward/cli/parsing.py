@@ -76,7 +76,8 @@ def _number_error(failed: Any) -> InputError | None:
     several = f"{kind}s" if "..." in metavar else f"{len(kinds)} {kind}s"
     rule = f"a {kind}" if len(kinds) == 1 else several
     default = arg.field.default
-    shown = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    values = default if isinstance(default, tuple) else (default,)
+    shown = " ".join(str(value) for value in values if value is not None)
     remedy = f"leave it out for the default, {shown}" if shown else "leave it out"
     return InputError(f"{option.name_or_flags[0]} must be {rule}, got {given[0]:.80}; {remedy}")
 
