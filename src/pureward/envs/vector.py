@@ -101,7 +101,10 @@ class PurewardVectorEnv(VectorEnv):
         return obs, step.reward.cpu().numpy(), terminated, truncated, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Return each world's first camera image (height, width, 3), or None without cameras."""
+        """Return each world's first camera image (height, width, 3), as last observed.
+
+        None without cameras, and before the first reset.
+        """
         return None if self._frames is None else tuple(_images(self._frames))
 
     def close_extras(self, **_: Any) -> None:
