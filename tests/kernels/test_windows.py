@@ -55,7 +55,7 @@ def test_windows_equal_plain_windows(worlds, rows, added):
     sampler = filled(worlds, rows, added, n_step=3)._sampler
     # All stored steps, and both ends of the range.
     fraction = torch.linspace(0, 1 - 2**-53, 100, dtype=torch.float64, device=DEVICE)
-    right, found = sampler.plain_windows(fraction), fused_windows(sampler, fraction)
+    right, found = sampler.plain_windows(fraction), sampler._fused_windows(fraction)
     for field in fields(right):
         assert torch.equal(getattr(found, field.name), getattr(right, field.name)), field.name
 
@@ -65,8 +65,8 @@ def test_kernel_that_differs_is_not_used(monkeypatch):
     monkeypatch.setattr(sampler, "_fused", None)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
 
-    def shifted(sampler, fraction):
-        return fused_windows(sampler, fraction.flip(0))
+    def shifted(*tables):
+        return fused_windows(*tables[:-1], tables[-1].flip(0))
 
     monkeypatch.setattr(fused_sampler, "fused_windows", shifted)
     fraction = torch.rand(64, dtype=torch.float64, device=DEVICE)

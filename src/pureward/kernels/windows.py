@@ -3,17 +3,14 @@
 # ruff: noqa: N803 - capitals are Triton's compile-time constants
 """The windows of `sampler.py` in one CUDA kernel instead of about 30."""
 
-from typing import TYPE_CHECKING
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from pureward.data.replay.layout import Layout
+from pureward.data.replay.tables import Tables
 from pureward.data.replay.windows import Windows
-
-if TYPE_CHECKING:
-    from pureward.data.replay.sampler import Sampler
 
 _WINDOWS = 8  # windows per program
 
@@ -105,24 +102,33 @@ def read_windows(
     tl.store(action_out + i[:, None] * ACTION + a, done, mask=known)
 
 
-def fused_windows(sampler: "Sampler", fraction: Tensor) -> Windows:
-    """Return the windows that `Sampler.plain_windows` returns for the same fractions, (batch,)."""
-    tables, layout, n_step = sampler.tables, sampler.layout, sampler.n_step
-    batch, new = len(fraction), tables.state.new_empty
+def fused_windows(
+    tables: Tables, layout: Layout, powers: Tensor, readable: Tensor, fraction: Tensor
+) -> Windows:
+    """Return the windows that `Sampler.plain_windows` returns for the same fractions.
+
+    Args:
+        tables: the ring's memory.
+        layout: its sizes.
+        powers: γ^j, float32 (n + 1,).
+        readable: cumulative sum over worlds of the steps that can be sampled, int64 (worlds,).
+        fraction: float64 (batch,) in [0, 1).
+    """
+    n_step, batch, new = len(powers) - 1, len(fraction), tables.state.new_empty
     windows = Windows(
         state=new(batch, layout.state_size),
         action=new(batch, layout.action_size),
         task_reward=new(batch, n_step),
         mask=new(batch, n_step, dtype=torch.bool),
-        weight=sampler.powers[:-1],
+        weight=powers[:-1],
         discount=new(batch),
         next_state=new(batch, layout.state_size),
         steps=new(batch, n_step, dtype=torch.int64),
     )
     read_windows[(triton.cdiv(batch, _WINDOWS),)](
-        fraction, sampler.readable, tables.rows, tables.ending, tables.last,
+        fraction, readable, tables.rows, tables.ending, tables.last,
         tables.terminated.view(torch.uint8), tables.reward, tables.action, tables.state,
-        sampler.powers, windows.state, windows.action, windows.task_reward,
+        powers, windows.state, windows.action, windows.task_reward,
         windows.mask.view(torch.uint8), windows.discount, windows.next_state, windows.steps, batch,
         RING=layout.rows, WORLDS=layout.worlds, SHELF=layout.endings * layout.worlds,
         N_STEP=n_step, STATE=layout.state_size, ACTION=layout.action_size,

@@ -53,11 +53,7 @@ class Sampler:
         """Return windows that begin at the steps that fractions select."""
         if self._fused is None and not torch.cuda.is_current_stream_capturing():
             self._fused = self._agrees(fraction)
-        if not self._fused:
-            return self.plain_windows(fraction)
-        from pureward.kernels.windows import fused_windows
-
-        return fused_windows(self, fraction)
+        return self._fused_windows(fraction) if self._fused else self.plain_windows(fraction)
 
     def plain_windows(self, fraction: Tensor) -> Windows:
         """Return the same windows, read by torch operations."""
@@ -83,14 +79,17 @@ class Sampler:
             steps=steps,
         )
 
+    def _fused_windows(self, fraction: Tensor) -> Windows:
+        from pureward.kernels.windows import fused_windows
+
+        return fused_windows(self.tables, self.layout, self.powers, self.readable, fraction)
+
     def _agrees(self, fraction: Tensor) -> bool:
         """Whether the kernel gives the same windows as torch on this machine."""
         from pureward.kernels.verify import trusted
 
         def differences() -> Iterator[str]:
-            from pureward.kernels.windows import fused_windows
-
-            right, found = self.plain_windows(fraction), fused_windows(self, fraction)
+            right, found = self.plain_windows(fraction), self._fused_windows(fraction)
             names = [field.name for field in fields(right)]
             wrong = [n for n in names if not torch.equal(getattr(found, n), getattr(right, n))]
             if wrong:
