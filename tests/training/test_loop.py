@@ -363,7 +363,7 @@ def _training(run: Path):
 
 
 def spoil_loss(monkeypatch):
-    from pureward.agents.d4pg import agent as d4pg
+    from pureward.agents.d4pg import plain as d4pg
 
     original, count = d4pg.cross_entropy, iter(range(1, 10**9))
     monkeypatch.setattr(

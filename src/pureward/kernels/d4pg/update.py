@@ -3,7 +3,6 @@
 """A D4PG update on the fused kernels, for batches of one size."""
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,14 +11,12 @@ from pureward.adam import BETAS, EPSILON
 from pureward.agents.agent import Batch
 from pureward.agents.d4pg.config import D4PGConfig
 from pureward.agents.d4pg.normaliser import FARTHEST
+from pureward.agents.d4pg.plain import PlainD4PG
 from pureward.kernels.d4pg import weight_gradient
 from pureward.kernels.d4pg.adam_step import adam_step, prepare
 from pureward.kernels.d4pg.distribution import critic_loss
 from pureward.kernels.d4pg.passes import Passes
 from pureward.kernels.d4pg.tiles import WIDEST, WIDEST_NORM, power_of_two, tile_of
-
-if TYPE_CHECKING:
-    from pureward.agents.d4pg.agent import D4PG
 
 METRICS = ("critic/loss", "critic/value", "critic/target_at_top")
 
@@ -38,7 +35,7 @@ def supports(config: D4PGConfig, state_size: int, action_size: int) -> bool:
 class FusedUpdate:
     """The kernels of an update and their buffers."""
 
-    def __init__(self, agent: "D4PG", batch: int, *, precision: str = "tf32") -> None:
+    def __init__(self, agent: PlainD4PG, batch: int, *, precision: str = "tf32") -> None:
         """Allocate the buffers.
 
         Args:

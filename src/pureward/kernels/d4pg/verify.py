@@ -7,16 +7,13 @@ and a warning gives the reason.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pureward.agents.agent import Batch
+from pureward.agents.d4pg.plain import PlainD4PG
 from pureward.kernels.verify import trusted
-
-if TYPE_CHECKING:
-    from pureward.agents.d4pg.agent import D4PG
 
 # TF32 keeps 11 bits of each factor: in small batches, gradients of first layers are wrong by a few
 # hundredths, since they are small differences. Those of a wrong kernel are wrong by their own size.
@@ -25,7 +22,7 @@ _LARGEST_ERROR = 0.15
 _LARGEST_SLIP, _ROUNDING = 0.01, 1e-6
 
 
-def agrees(agent: "D4PG", batch: int) -> bool:
+def agrees(agent: PlainD4PG, batch: int) -> bool:
     """Return whether fused updates of an agent's shape and a batch size equal the plain ones."""
     return trusted(
         lambda: _differences(agent, batch),
@@ -34,7 +31,7 @@ def agrees(agent: "D4PG", batch: int) -> bool:
     )
 
 
-def _differences(agent: "D4PG", batch: int) -> Iterator[str]:
+def _differences(agent: PlainD4PG, batch: int) -> Iterator[str]:
     """Yield what is wrong with fused updates."""
     from pureward.kernels.d4pg.update import FusedUpdate
 
@@ -64,7 +61,7 @@ def _differences(agent: "D4PG", batch: int) -> Iterator[str]:
             yield f"the error of a weight or a target is {slip / rate:.2g} steps"
 
 
-def _batch(agent: "D4PG", size: int, seed: int) -> Batch:
+def _batch(agent: PlainD4PG, size: int, seed: int) -> Batch:
     """Random steps, a tenth of them terminal, drawn on the CPU with their own generator."""
     rng = torch.Generator().manual_seed(seed)
 
@@ -83,7 +80,7 @@ def _batch(agent: "D4PG", size: int, seed: int) -> Batch:
     return Batch(**{name: tensor.to(agent.device) for name, tensor in vars(batch).items()})
 
 
-def _pairs(plain: "D4PG", found: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
+def _pairs(plain: PlainD4PG, found: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Name, plain gradient and fused gradient of every trained parameter."""
     for network in ("actor", "critic"):
         for name, parameter in getattr(plain, network).named_parameters():
