@@ -1,6 +1,8 @@
 """Videos for tests, written with PyAV."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,7 +20,7 @@ def write_film(
     **options: str,
 ) -> Path:
     """Write images (count, height, width, 3 or 4) at 10 per second, or at times in milliseconds."""
-    with av.open(str(path), "w") as container:
+    with _kept_priority(), av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=10)
         stream.height, stream.width = images.shape[1:3]
         stream.pix_fmt, stream.options = layout, options
@@ -32,3 +34,16 @@ def write_film(
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path
+
+
+@contextmanager
+def _kept_priority() -> Iterator[None]:
+    """Restore the scheduling of this thread: as root, SVT-AV1 makes it real-time.
+
+    A real-time process, and the processes that it starts later, can block a core for all others.
+    """
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)

@@ -1,5 +1,6 @@
 """Open videos that are used again: the same frames, whatever was read before."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +45,9 @@ def opened(monkeypatch):
     ],
 )
 def test_rows_in_any_order_are_those_of_decoding_all(name, codec, options, tmp_path):
+    policy = os.sched_getscheduler(0)
     path = write_film(tmp_path / name, IMAGES, codec, "yuv420p", **options)
+    assert os.sched_getscheduler(0) == policy
     with av.open(str(path)) as container:
         decoded = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     wanted = torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2)
