@@ -10,6 +10,7 @@ import pytest
 from pureward.agents import AGENTS, AgentConfig
 from pureward.errors import InputError
 from pureward.rewards.config import RewardConfig
+from pureward.runs import config_file
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import (
     differences,
@@ -123,3 +124,12 @@ def test_settings_that_are_a_fifo_or_too_large_are_refused(tmp_path):
         file.truncate(2**31)  # sparse
     with pytest.raises(InputError, match="config.json must be the JSON .*at most"):
         read_config(run)
+
+
+def test_settings_are_read_once(tmp_path, monkeypatch):
+    run, read = RunDirectory(tmp_path), []
+    run.config.write_text(json.dumps(to_json(RunConfig(worlds=7))))
+    honest = config_file.read_file
+    monkeypatch.setattr(config_file, "read_file", lambda path: read.append(path) or honest(path))
+    assert read_config(run).worlds == 7
+    assert read == [run.config]

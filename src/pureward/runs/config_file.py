@@ -92,12 +92,13 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_config(directory: RunDirectory) -> RunConfig:
     """Return the settings of the run in a directory; refuse a fit, which has others."""
-    if read_settings(directory, _is_fit):
+    config = read_settings(directory, lambda found: None if _is_fit(found) else from_json(found))
+    if config is None:
         raise InputError(
             f"{directory.path} was fitted to data alone and has no policy; score episodes with "
             "`pureward score` instead"
         )
-    return read_settings(directory, from_json)
+    return config
 
 
 def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
