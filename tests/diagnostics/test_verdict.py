@@ -95,9 +95,8 @@ def test_a_good_policy_is_healthy_though_d_is_low_on_it():
 def test_imitation(name):
     found = verdict("nn-pugail", **IMITATION[name])
     assert found.name == name, found
-    assert (
-        f"true return is {found.numbers['return']:.1f}, against 90.0 in its data" in found.sentence
-    )
+    value = found.numbers["return"]
+    assert f"true return is {value:.1f} at 1,000 env steps, against 90.0 in" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_without_an_expert_a_prediction_is_measured_by_itself():
     for error in (40.0, 15.0):
         assert found(error).sentence == (
             f"predicted − true return is +{error}; the policy is not judged, since the best "
-            f"return in its data is unknown; the true return is {100 - error}"
+            f"return in its data is unknown; the true return is {100 - error} at 1,000 env steps"
         )
 
 
@@ -210,8 +209,15 @@ def test_the_tasks_own_reward_is_not_judged():
     found = verdict("truth", known={}, eval={"return": 89.8})
     assert str(found) == (
         "undecided: the reward is the task's own, so there is none to judge; "
-        "the true return is 89.8"
+        "the true return is 89.8 at 1,000 env steps"
     )
+
+
+def test_an_interrupted_run_names_the_step_of_its_last_evaluation():
+    later = {"kind": "train", "step": 1600, "seconds": 2.0, "return": 60.0}
+    found = find_verdict([*rows(eval={"return": 50.0}), later], "gail")
+    assert found.sentence.endswith("; the true return is 50.0 at 1,000 env steps")
+    assert find_verdict([later], "gail").sentence.endswith("; the true return is 60.0")
 
 
 def test_without_failures_the_agents_frames_show_a_collapse():

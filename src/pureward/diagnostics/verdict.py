@@ -82,7 +82,7 @@ def late_numbers(rows: Rows) -> dict[str, float]:
 
     `return/best` is the best greedy return of the whole run, `learned_return/best` the learned
     return of the same episodes, `success/failure/since` the highest P(success) of failures after
-    them.
+    them; `return/step` is the env step of the last greedy return.
     """
     last = max((row["step"] for row in rows), default=0)
     numbers: dict[str, float] = {}
@@ -97,7 +97,7 @@ def late_numbers(rows: Rows) -> dict[str, float]:
     greedy = [row for row in rows if row["kind"] == "eval" and _finite([row], "return")]
     if greedy:
         best = max(greedy, key=lambda row: row["return"])
-        numbers["return/best"] = best["return"]
+        numbers |= {"return/best": best["return"], "return/step": greedy[-1]["step"]}
         if paid := _finite([best], "learned_return"):
             numbers["learned_return/best"] = paid[0]
         later = [row for row in rows if row["kind"] == "probe" and row["step"] > best["step"]]
@@ -273,4 +273,5 @@ def _true_return(n: Numbers) -> str:
     best = n.get("return/best", n["return"])
     expert = f", against {n['expert']:.1f} in its data" if "expert" in n else ""
     fallen = f", and its best was {best:.1f}" if _fell(n) else ""
-    return f"; the true return is {n['return']:.1f}{expert}{fallen}"
+    at = f" at {n['return/step']:,.0f} env steps" if "return/step" in n else ""
+    return f"; the true return is {n['return']:.1f}{at}{expert}{fallen}"
