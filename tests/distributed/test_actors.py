@@ -462,23 +462,27 @@ def test_actors_end_with_a_killed_learner(tmp_path):
 
     script = (
         "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "import pureward\nfrom tiny import tiny\n"
+        "import pureward\nfrom pureward.distributed.actors import hosts\nfrom tiny import tiny\n"
         "if __name__ == '__main__':\n"
+        "    hosts._MEMORY = sys.argv[3]\n"
         "    pureward.train(tiny(sys.argv[1], actors=2, env_steps=10**6, log_every=40))\n"
     )
     path = tmp_path / "start.py"
     path.write_text(script)
     tests = os.path.dirname(os.path.dirname(__file__))
-    run = RunDirectory(tmp_path / "run")
-    learner = subprocess.Popen([sys.executable, str(path), str(run.path), tests])
+    run, memory = RunDirectory(tmp_path / "run"), tmp_path / "memory"
+    memory.mkdir()
+    learner = subprocess.Popen([sys.executable, str(path), str(run.path), tests, str(memory)])
     try:
         _wait_for(lambda: run.metrics.exists() and run.metrics.stat().st_size > 1000)
         children = _children(learner.pid)
         assert len(children) >= 2
+        assert len(list(memory.iterdir())) == 1, "the folder of the weights"
     finally:
         learner.kill()
         learner.wait()
     _wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children))
+    assert list(memory.iterdir()) == []
     saved = json.loads(max(run.checkpoints.glob("step-*/facts.json")).read_text())["step"]
     result = pureward.train(tiny(run.path, actors=1, env_steps=saved + 80), resume=True)
     assert result.env_steps == saved + 80

@@ -3,6 +3,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,11 +13,13 @@ from multiprocessing.connection import wait
 CONTEXT = multiprocessing.get_context("spawn")
 
 
-def end_with_parent() -> None:
-    """Send this process SIGTERM when its parent exits, also if that was killed."""
+def end_with_parent(folder: str = "") -> None:
+    """Delete a folder and send this process SIGTERM when its parent exits, also if killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
         os.kill(os.getpid(), signal.SIGTERM)
 
 

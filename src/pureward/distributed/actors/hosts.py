@@ -131,7 +131,8 @@ def _serve(spec: Spec, pipe: Connection, folder: str) -> None:
     would copy it several times.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the learner, which ends its actors
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    watcher = threading.Thread(target=end_with_parent, args=(folder,), daemon=True)
+    watcher.start()
     actor, seen, weights = Actor(spec), None, b""
     path = Path(folder, _POLICY)
     with suppress(OSError, EOFError), open(pipe.fileno(), "wb", closefd=False) as replies:
@@ -144,6 +145,7 @@ def _serve(spec: Spec, pipe: Connection, folder: str) -> None:
             replies.write(len(reply).to_bytes(8))
             replies.write(reply)
             replies.flush()
+    watcher.join(1.0)  # the pipe of a killed learner may close first
 
 
 class RayActors:
