@@ -63,9 +63,15 @@ def copy_lerobot(source: Path, out: Path, rewards: Callable[[int], NDArray]) -> 
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """All files of a dataset except hidden ones; refuse links out of it."""
+    """All files of a dataset except hidden ones; refuse links out of it, and to folders."""
     for folder, inside, names in os.walk(root):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
+        for path in (Path(folder) / name for name in inside):
+            if path.is_symlink():
+                raise InputError(
+                    f"a dataset to copy must hold its folders itself, and {path} is a link; "
+                    "replace it with its target, or delete it"
+                )
         for name in sorted(name for name in names if not name.startswith(".")):
             file = Path(folder) / name
             with guarding(file):
