@@ -289,6 +289,32 @@ def test_a_verdict_on_logs_without_successes_names_the_leak_check():
     assert "pureward check" in verdict.sentence
 
 
+def test_failures_that_are_paid_nearly_as_much_as_demonstrations_are_told():
+    row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.4}
+    row |= {"mean/train": 0.9, "mean/failure": 0.6, "reward/held_out": 1.5}
+
+    def found(failed: float, method: str = "nn-pugail"):
+        rows = [{"kind": "probe", "step": 1, "reward/failure": failed, **row}]
+        return fit_verdict(rows, method, held_out=9)
+
+    assert found(0.9).name == "healthy"
+    assert "is 0.90 on failures and 1.50 on held-out demonstrations" in found(0.9).sentence
+    for fine in (found(0.7), found(0.9, "nn-purl")):
+        assert "mean reward" not in fine.sentence
+
+
+def test_the_mean_reward_of_every_source_is_measured():
+    failures = [episode(n, solved=False, split="failure") for n in range(50, 53)]
+    data, bank = Supervision.of(demonstrations() + failures), FrameBank(logs())
+    fitter = Fitter(data, bank, method="gail", config=TINY)
+    fitter.learn(5)
+    found, rewards = fitter.probe(), fitter.rewards()
+    assert rewards.keys() == {"train", "held_out", "failure", "replay"}
+    for name, values in rewards.items():
+        where = "reward/mean" if name == "replay" else f"reward/{name}"
+        assert found[where] == pytest.approx(float(values.mean()))
+
+
 def test_a_reward_model_that_explains_nothing_is_called_so():
     rows = [{"kind": "model", "step": 0, "model/explained": 0.01}]
     assert fit_verdict(rows, "prl", held_out=9).name == "not learned"

@@ -178,12 +178,16 @@ class Fitter:
         return metrics
 
     def probe(self) -> dict[str, float]:
-        """Measure D and r_φ on every kind of frame, and the rewards of the logs."""
-        learned, spec = self.learner.learned, self.learner.learned.spec
-        rewards = learned(self._probed["replay"])
+        """Measure D and r_φ on every kind of frame, and the rewards of the logs and of others."""
+        spec, rewards = self.learner.learned.spec, self.rewards()
         top = spec.ceiling if spec.reward == "imitation" else math.inf
-        paid = torch.stack([rewards.mean(), (rewards >= top).float().mean()]).tolist()
-        return self.learner.probe() | {"reward/mean": paid[0], "reward/saturated": paid[1]}
+        logs = rewards.pop("replay")
+        means = {"mean": logs.mean(), "saturated": (logs >= top).float().mean()}
+        means |= {name: values.mean() for name, values in rewards.items()}
+        paid = torch.stack(list(means.values())).tolist()
+        return self.learner.probe() | {
+            f"reward/{name}": value for name, value in zip(means, paid, strict=True)
+        }
 
     def rewards(self) -> dict[str, Tensor]:
         """Return learned rewards of some frames of every source, by name."""

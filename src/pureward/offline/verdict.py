@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict on a reward that was fitted to data alone."""
 
+import math
 from dataclasses import replace
 
 from pureward.diagnostics.probe import SOURCES
-from pureward.diagnostics.verdict import Rows, Verdict, find_verdict
+from pureward.diagnostics.verdict import Numbers, Rows, Verdict, find_verdict
+from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
 #: What a fit calls the frames that are an agent's in a run.
 LOGS = "the logs"
 #: Share of the variance of held-out rewards that r_φ must explain.
 EXPLAINED = 0.2
+#: Share of the mean reward of held-out demonstrations above which that of failures is told.
+PAID = 0.5
 #: Words of a run's verdict → those of a fit's, which has no agent.
 _WORDS = {
     SOURCES["replay"]: LOGS,
@@ -53,4 +57,18 @@ def fit_verdict(rows: Rows, method: str, *, held_out: int) -> Verdict:
             f"; no fault was found, but a verdict needs at least {FEWEST_EPISODES} held-out "
             f"episodes, got {held_out}; bring more"
         )
+    # Failed episodes with rewards may have good frames.
+    if name == "healthy" and METHODS[method].reward == "imitation":
+        sentence += _paid_failures(found.numbers)
     return replace(found, name=name, sentence=sentence)
+
+
+def _paid_failures(n: Numbers) -> str:
+    shown, failed = (n.get(f"reward/{source}", math.nan) for source in ("held_out", "failure"))
+    if not failed > PAID * shown:
+        return ""
+    return (
+        f"; the mean reward of a frame is {failed:.2f} on failures and {shown:.2f} on held-out "
+        "demonstrations, so D hardly tells them apart; try a larger --stack, which shows motion, "
+        "or train on failures, --failures"
+    )
