@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pureward.data.episodes import Episode
 from pureward.data.frames import FrameBank
-from pureward.diagnostics.history import Eta, read_eta, read_history
+from pureward.diagnostics.history import Eta, History, read_eta, read_history
 from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError
@@ -106,30 +106,21 @@ def probe(
         device: "auto" (CUDA if there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
-    history = read_history(run)
-    if METHODS[history.method].reward == "truth":
-        raise InputError(
-            f"{run} learned from the task's own reward, so there is nothing to probe; "
-            "probe a run on a learned reward, such as nn-pugail's"
-        )
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
-    place = str(find_device(device))
-    policy, reward = load_policy(run, device=place), load_reward(run, device=place)
-    stack = policy.config.replay.frame_stack
-    with policy.config.make_env(episodes, place, seed=seed, cameras=True) as env:
-        scored = [score_episode(episode, reward, stack) for episode in rollout(env, policy.act)]
+    history, place = read_history(run), str(find_device(device))
+    scored, env_steps, control_step = score_policy(history, episodes, place, seed)
     order = by_difference(scored)
     title = f"{history.task}, {history.method}, episode"
     strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
     out = out or run / "probe"
     picture, film, table = (out / name for name in ("evidence.png", "evidence.mp4", "probe.json"))
     save_figure(draw_strips(strips), picture)
-    film_strip(strips[0], film, 1.0 / env.control_step)
+    film_strip(strips[0], film, 1.0 / control_step)
     rows = [one.returns() for one in scored]
     found = ProbeResult(
         verdict=history.verdict(),
-        env_steps=policy.env_steps,
+        env_steps=env_steps,
         means={name: sum(row[name] for row in rows) / len(rows) for name in rows[0]},
         eta=read_eta(history),
         files=[picture, film, table],
@@ -149,6 +140,26 @@ def probe(
     }
     write_json(table, facts)
     return found
+
+
+def score_policy(
+    run: History, episodes: int, device: str, seed: int = 0
+) -> tuple[list[ScoredEpisode], int, float]:
+    """Score greedy episodes of a run's policy by its reward.
+
+    Returns:
+        The episodes, the env steps of the policy, and the seconds of a control step.
+    """
+    if METHODS[run.method].reward == "truth":
+        raise InputError(
+            f"{run.path} learned from the task's own reward, so there is nothing to compare; "
+            "choose a run on a learned reward, such as nn-pugail's"
+        )
+    policy, reward = load_policy(run.path, device=device), load_reward(run.path, device=device)
+    stack = policy.config.replay.frame_stack
+    with policy.config.make_env(episodes, device, seed=seed, cameras=True) as env:
+        scored = [score_episode(each, reward, stack) for each in rollout(env, policy.act)]
+    return scored, policy.env_steps, env.control_step
 
 
 def score_episode(episode: Episode, reward: LearnedReward, stack: int) -> ScoredEpisode:

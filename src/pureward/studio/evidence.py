@@ -13,7 +13,7 @@ import torch
 from pureward.data.dataset import in_memory, read_dataset
 from pureward.data.episodes import FAILURE, TRAIN, Episode
 from pureward.data.writing import write_episodes
-from pureward.diagnostics.evidence import ScoredEpisode, by_difference, score_episode
+from pureward.diagnostics.evidence import ScoredEpisode, by_difference, score_episode, score_policy
 from pureward.diagnostics.history import History, read_history, trained_for, true_eta
 from pureward.diagnostics.lines import Line, lines, mean_band
 from pureward.diagnostics.probe import SOURCES
@@ -23,10 +23,8 @@ from pureward.offline.verdict import LOGS
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.saved import load_reward
-from pureward.runs.collect import rollout
 from pureward.runs.config_file import OFFLINE
 from pureward.runs.directory import RunDirectory
-from pureward.runs.policy import load_policy
 from pureward.scoring.pipeline import stack_of
 from pureward.studio.strips import Strips, to_png
 
@@ -132,15 +130,7 @@ class Search:
     def _search(self) -> list[ScoredEpisode]:
         history = read_history(self.path)
         self._task = history.task
-        if METHODS[history.method].reward == "truth":
-            raise InputError(
-                f"{self.path} learned from the task's own reward, so there is nothing to compare; "
-                "choose a run on a learned reward"
-            )
-        policy, reward = load_policy(self.path, device="cpu"), load_reward(self.path, device="cpu")
-        stack = policy.config.replay.frame_stack
-        with policy.config.make_env(_EPISODES, "cpu", seed=0, cameras=True) as env:
-            return [score_episode(each, reward, stack) for each in rollout(env, policy.act)]
+        return score_policy(history, _EPISODES, "cpu")[0]
 
     def _marked(self, scored: list[ScoredEpisode]) -> tuple[dict[int, str], dict[str, list]]:
         """The marks of these episodes from earlier searches, and other episodes marked then."""
