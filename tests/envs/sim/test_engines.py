@@ -1,7 +1,9 @@
 """C MuJoCo, MuJoCo Warp and the fused kernel simulate the same worlds."""
 
+import os
 from pathlib import Path
 from runpy import run_path
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -256,17 +258,34 @@ def test_kernels_of_a_step_are_compiled_before_it(monkeypatch):
     loaded = set()
     monkeypatch.setattr(wp, "force_load", lambda device, modules, block_dim: loaded.update(modules))
     compile_kernels(engine._advance, CPU)
-    launched = set()
+    launched, empty = set(), set()
     launch = wp.launch
 
-    def recorded(kernel, *args, **settings):
-        launched.add(kernel.module)
-        return launch(kernel, *args, **settings)
+    def recorded(kernel, dim, *args, **settings):
+        (launched if np.prod(dim) else empty).add(kernel.module)
+        return launch(kernel, dim, *args, **settings)
 
     monkeypatch.setattr(wp, "launch", recorded)
     engine.step()
     assert launched
     assert launched <= loaded
+    assert empty - launched
+    assert loaded.isdisjoint(empty - launched)
+
+
+def test_tiled_kernels_are_compiled_last(monkeypatch):
+    plain, tiled = (SimpleNamespace(module=name) for name in ("plain", "tiled"))
+    loaded = []
+    monkeypatch.setattr(wp, "force_load", lambda device, modules, block_dim: loaded.extend(modules))
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+    def work():
+        wp.launch_tiled(tiled, dim=4, inputs=[], block_dim=32)
+        wp.launch(plain, 4)
+        wp.launch(SimpleNamespace(module="empty"), dim=(4, 0))
+
+    compile_kernels(work, CPU)
+    assert loaded == ["plain", "tiled"]
 
 
 def test_work_that_cannot_be_recorded_is_left_to_the_first_launch():

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+import numpy as np
 import torch
 import warp as wp
 
@@ -43,9 +44,15 @@ def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
     zero, so do the work before its results are read. What fails here fails again in the work.
     """
     needed: dict[wp.Module, set[int]] = {}
+    tiled: set[wp.Module] = set()
 
-    def launch(kernel: wp.Kernel, *_: Any, block_dim: int = 256, **__: Any) -> None:
-        needed.setdefault(kernel.module, set()).add(block_dim)
+    def launch(kernel: wp.Kernel, dim: Any, *_: Any, block_dim: int = 256, **__: Any) -> None:
+        if np.prod(dim):  # Warp compiles nothing for an empty launch
+            needed.setdefault(kernel.module, set()).add(block_dim)
+
+    def launch_tiled(kernel: wp.Kernel, dim: Any, *_: Any, **settings: Any) -> None:
+        launch(kernel, dim, **settings)
+        tiled.add(kernel.module)
 
     def body(_: Any, *, while_body: Any = None, on_true: Any = None, **arguments: Any) -> None:
         (while_body or on_true)(**arguments)
@@ -55,7 +62,7 @@ def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
             with suppress(Exception):
                 wp.force_load(wp.device_from_torch(device), [module], block_dim=block_dim)
 
-    recorded = {"launch": launch, "launch_tiled": launch, "copy": lambda *_, **__: None}
+    recorded = {"launch": launch, "launch_tiled": launch_tiled, "copy": lambda *_, **__: None}
     recorded |= {"capture_while": body, "capture_if": body}
     kept = {name: getattr(wp, name) for name in recorded}
     wp.__dict__.update(recorded)
@@ -64,8 +71,11 @@ def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
             work()
     finally:
         wp.__dict__.update(kept)
+    # Warp writes the source of one module at a time. That of a tiled kernel may take seconds, so
+    # the others come first, and are compiled meanwhile.
+    ordered = sorted(needed, key=lambda module: module in tiled)
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
-        list(threads.map(load, needed))
+        list(threads.map(load, ordered))
 
 
 class Workspace:
