@@ -6,7 +6,7 @@ import pytest
 
 from pureward.errors import InputError
 from pureward.rewards.methods import METHODS
-from pureward.runs.config_file import read_config
+from pureward.runs.config_file import flat, read_config, to_json
 from pureward.runs.directory import RunDirectory
 from pureward.runs.policy import snapshots
 from pureward.training.presets import PRESETS, origins, preset, rows_of
@@ -30,12 +30,24 @@ def test_every_row_is_for_some_method(task, name):
     assert used == set(PRESETS[task][name])
 
 
-@pytest.mark.parametrize("task", ["lift", "stack"])
+@pytest.mark.parametrize(("task", "share"), [("lift", 0.25), ("stack", 0.5)])
 @pytest.mark.parametrize("method", LEARNED)
-def test_every_method_has_the_same_guided_share(task, method):
+def test_every_method_has_the_same_guided_share(task, share, method):
     needs = METHODS[method].positives
     learned = preset(task, method=method, **({needs: "FOLDER"} if needs else {}))
-    assert learned.guided == 0.25
+    assert learned.guided == share
+
+
+@pytest.mark.parametrize("method", ["gail", "nn-pugail"])
+def test_imitation_learns_on_stack_as_on_lift(method):
+    """Only the script's share, the length, the exploration and η differ."""
+    one, other = (
+        flat(to_json(preset(task, method=method, demonstrations="FOLDER")))
+        for task in ("lift", "stack")
+    )
+    differ = {name for name in one if one[name] != other[name]}
+    differ -= {"exploration.low", "exploration.high", "env_steps", "evaluate_every"}
+    assert differ <= {"task", "guided", "prior"}
 
 
 @pytest.mark.parametrize(("run", "policies"), [("lift", 1), ("lift-course", 16), ("stack", 9)])
