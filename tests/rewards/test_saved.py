@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -345,13 +346,15 @@ def test_version_1_is_read_with_the_view_of_whole_frames(kind):
     assert reward(frames).isfinite().all()
 
 
-def test_levels_of_version_1_are_rejected():
-    moved = [path for path in KEPT if json.loads(path.read_text())["level"] != 0.0]
+def test_levels_of_version_1_are_rejected(tmp_path):
+    moved = Path(shutil.copytree(KEPT[0].parent, tmp_path / "reward"))
+    card = json.loads((moved / "reward.json").read_text())
+    (moved / "reward.json").write_text(json.dumps(card | {"level": 0.26}))
     with (
         pytest.warns(UserWarning, match="another scale"),
         pytest.raises(InputError, match=r"a moving level of D, which only pureward 0\.1"),
     ):
-        load_reward(moved[0].parent)
+        load_reward(moved)
 
 
 @pytest.mark.parametrize("folder", [None, 7, ["reward"]])
