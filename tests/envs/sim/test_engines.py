@@ -1,9 +1,7 @@
 """C MuJoCo, MuJoCo Warp and the fused kernel simulate the same worlds."""
 
-import os
 from pathlib import Path
 from runpy import run_path
-from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -16,7 +14,12 @@ from pureward.envs.sim.mujoco_cpu import CpuEngine
 from pureward.envs.sim.mujoco_warp import WarpEngine
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError
-from pureward.kernels.sim.warp_runtime import compile_kernels
+from pureward.kernels.sim.warp_runtime import (
+    compile_kernels,
+    compile_solver,
+    quiet_start,
+    solvers_of,
+)
 
 CPU = torch.device("cpu")
 WALKER = TASKS["walker"]
@@ -273,19 +276,24 @@ def test_kernels_of_a_step_are_compiled_before_it(monkeypatch):
     assert loaded.isdisjoint(empty - launched)
 
 
-def test_tiled_kernels_are_compiled_last(monkeypatch):
-    plain, tiled = (SimpleNamespace(module=name) for name in ("plain", "tiled"))
-    loaded = []
-    monkeypatch.setattr(wp, "force_load", lambda device, modules, block_dim: loaded.extend(modules))
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+def test_solvers_of_tiled_kernels_are_compiled_into_the_cache(monkeypatch, tmp_path):
+    @wp.kernel(module="unique", enable_backward=False)
+    def factorise(a: wp.array2d(dtype=float)):  # type: ignore[valid-type]
+        tile = wp.tile_load(a, shape=(4, 4))
+        wp.tile_cholesky_inplace(tile)
+        wp.tile_store(a, tile)
 
-    def work():
-        wp.launch_tiled(tiled, dim=4, inputs=[], block_dim=32)
-        wp.launch(plain, 4)
-        wp.launch(SimpleNamespace(module="empty"), dim=(4, 0))
-
-    compile_kernels(work, CPU)
-    assert loaded == ["plain", "tiled"]
+    quiet_start()
+    if not wp._src.context.runtime.core.wp_is_mathdx_enabled():
+        pytest.skip("this build of Warp has no solvers for tiles")
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))
+    (solver,) = solvers_of({factorise.module: {256}}, arch=90)
+    compile_solver(solver)
+    compiled = sorted((tmp_path / "lto").iterdir())
+    assert compiled
+    # What Warp compiles for the kernel is what it finds there.
+    wp.compile_aot_module(factorise.module, arch=90)
+    assert sorted((tmp_path / "lto").iterdir()) == compiled
 
 
 def test_work_that_cannot_be_recorded_is_left_to_the_first_launch():

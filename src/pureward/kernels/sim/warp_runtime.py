@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warp beside torch: silent start, compiling, CUDA graph capture and its scratch memory."""
 
+import json
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
@@ -11,8 +13,20 @@ from typing import Any
 import numpy as np
 import torch
 import warp as wp
+from warp._src import build
+from warp._src.context import ModuleBuilder
 
 _ALIGNMENT = 256  # bytes, as in the CUDA allocators
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+_COMPILE_SOLVER = """
+import json, sys, types, warp
+from warp._src import build
+
+warp.init()
+warp.config.kernel_cache_dir, arguments, settings = json.loads(sys.argv[1])
+builder = types.SimpleNamespace(ltoirs={}, ltoirs_decl={}, fatbins={})
+build.build_lto_solver(*arguments, builder, **settings)
+"""
 
 
 def quiet_start() -> None:
@@ -44,21 +58,20 @@ def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
     zero, so do the work before its results are read. What fails here fails again in the work.
     """
     needed: dict[wp.Module, set[int]] = {}
-    tiled: set[wp.Module] = set()
+    tiled: dict[wp.Module, set[int]] = {}
 
     def launch(kernel: wp.Kernel, dim: Any, *_: Any, block_dim: int = 256, **__: Any) -> None:
         if np.prod(dim):  # Warp compiles nothing for an empty launch
             needed.setdefault(kernel.module, set()).add(block_dim)
 
-    def launch_tiled(kernel: wp.Kernel, dim: Any, *_: Any, **settings: Any) -> None:
-        launch(kernel, dim, **settings)
-        tiled.add(kernel.module)
+    def launch_tiled(kernel: wp.Kernel, dim: Any, *_: Any, block_dim: int, **__: Any) -> None:
+        tiled.setdefault(kernel.module, set()).add(block_dim)
 
     def body(_: Any, *, while_body: Any = None, on_true: Any = None, **arguments: Any) -> None:
         (while_body or on_true)(**arguments)
 
-    def load(module: wp.Module) -> None:
-        for block_dim in needed[module]:
+    def load(module: wp.Module, block_dims: set[int]) -> None:
+        for block_dim in block_dims:
             with suppress(Exception):
                 wp.force_load(wp.device_from_torch(device), [module], block_dim=block_dim)
 
@@ -71,11 +84,52 @@ def compile_kernels(work: Callable[[], None], device: torch.device) -> None:
             work()
     finally:
         wp.__dict__.update(kept)
-    # Warp writes the source of one module at a time. That of a tiled kernel may take seconds, so
-    # the others come first, and are compiled meanwhile.
-    ordered = sorted(needed, key=lambda module: module in tiled)
+    solvers = []
+    if device.type == "cuda" and not os.path.isdir(build.get_lto_cache_dir()):
+        with suppress(Exception):
+            solvers = solvers_of(tiled, wp.device_from_torch(device).arch)
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
-        list(threads.map(load, ordered))
+        compiled = threads.map(compile_solver, solvers)
+        threads.map(load, needed, needed.values())
+        list(compiled)
+        threads.map(load, tiled, tiled.values())
+
+
+def solvers_of(tiled: Mapping[wp.Module, set[int]], arch: int) -> list[str]:
+    """Return the solvers of linear systems that tiled kernels use, as arguments in JSON.
+
+    Args:
+        tiled: block sizes of every module.
+        arch: compute capability of the GPU, such as 90.
+    """
+    solvers: dict[str, None] = {}
+
+    def record(*arguments: Any, **settings: Any) -> tuple[str, bytes]:
+        solvers[json.dumps([wp.config.kernel_cache_dir, arguments[:-1], settings])] = None
+        return "", b""
+
+    kept = build.build_lto_solver
+    build.build_lto_solver = record
+    try:
+        for module, block_dims in tiled.items():
+            for block_dim in block_dims:
+                module.get_module_hash(block_dim)
+                options = module.resolved_options[block_dim] | {"output_arch": arch}
+                ModuleBuilder(module, options, target="cuda")
+    finally:
+        build.build_lto_solver = kept
+    return list(solvers)
+
+
+def compile_solver(arguments: str) -> None:
+    """Compile a solver into Warp's cache.
+
+    Warp compiles the solvers of a module when it writes its source, for three seconds each, one at
+    a time in a process. So each has a process of its own.
+    """
+    with suppress(OSError, subprocess.TimeoutExpired):
+        command = [sys.executable, "-P", "-c", _COMPILE_SOLVER, arguments]
+        subprocess.run(command, capture_output=True, timeout=60, env=os.environ | _NO_GPU)
 
 
 class Workspace:
