@@ -42,6 +42,10 @@ reward = pureward.LearnedReward(
 )
 pureward.save_reward(reward, {folder!r})
 assert torch.equal(pureward.load_reward({folder!r})(frames), reward(frames))
+online = pureward.OnlineReward([frames], prior=0.5, config=config)
+online.observe(frames, [False] * 8)
+online.learn(1)
+assert online(frames).shape == (8,)
 """
 
 

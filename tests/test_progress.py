@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import pureward
+from pureward.errors import warn
 from pureward.progress import Progress
 
 
@@ -71,10 +72,10 @@ def test_a_range_is_counted_in_lines_too(clock):
     assert file.getvalue().splitlines()[-1].startswith("100%|")
 
 
-def test_write_does_not_disturb_the_lines(clock, capsys):
+def test_a_warning_does_not_disturb_the_lines(clock, capsys):
     with Progress(total=5) as bar:
         bar.update()
-        Progress.write("warning: look")
+        warn("look")
     written = capsys.readouterr()
     assert written.out == "warning: look\n"
     assert written.err.count("\n") == 1

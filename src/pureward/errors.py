@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions for users, and checks that many modules share."""
+"""Exceptions and warnings for users, and checks that many modules share."""
 
+import sys
 from numbers import Integral
 
 #: Bound of seeds and counts. Torch uses 64 bits; evaluations add to a seed, ensembles multiply it.
@@ -72,6 +73,12 @@ def missing_extra(error: ModuleNotFoundError, extra: str = "") -> Exception:
         f"this needs the package {package}, which is not installed; "
         f"install it with pip install 'pureward[{extra or EXTRAS[package]}]'"
     )
+
+
+def warn(text: str) -> None:
+    """Print a warning; a progress bar stays below it."""
+    bars = sys.modules.get("tqdm")  # not imported here: it is installed with the command line
+    (bars.tqdm.write if bars else print)(f"warning: {text}")
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
-from pureward.errors import InputError
+from pureward.errors import InputError, warn
 from pureward.online.supervision import Supervision, subset
-from pureward.progress import Progress
 from pureward.purl import Adversary, AgentFrames
 from pureward.rewards.priors import Evidence, Prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
@@ -54,7 +53,7 @@ class PriorUpdates:
         self.adversary.discriminator.set_prior(eta)
         numbers, warning = self.prior.report()
         if warning and not self._warned:
-            Progress.write(f"warning: {warning}")
+            warn(warning)
             self._warned = True
         return {"prior": eta} | {f"prior/{name}": value for name, value in numbers.items()}
 

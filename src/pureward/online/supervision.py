@@ -10,8 +10,7 @@ from pureward.data.absorbing import Absorbing
 from pureward.data.dataset import Dataset, in_another_order, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.frames import FrameBank
-from pureward.errors import InputError
-from pureward.progress import Progress
+from pureward.errors import InputError, warn
 
 # Above this share of absorbing steps D sees little of what the demonstrations show.
 _MOST_ABSORBING = 0.95
@@ -83,8 +82,8 @@ class Supervision:
         """Return counts of absorbing steps that fit these frames; arguments as in `Absorbing`."""
         share = self.absorbing_share(horizon)
         if share > _MOST_ABSORBING:
-            Progress.write(
-                f"warning: {share:.1%} of D's positives are the absorbing state after the end of "
+            warn(
+                f"{share:.1%} of D's positives are the absorbing state after the end of "
                 f"an episode, because the time limit is {horizon:,} steps and demonstrations end "
                 f"after {sum(self.ends) / len(self.ends):.0f}; give the environment a shorter time "
                 "limit, or turn the absorbing state off (--reward.no-absorbing; leave out the "
