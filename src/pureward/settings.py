@@ -3,7 +3,7 @@
 
 import math
 import os
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from pureward.errors import LARGEST, InputError
@@ -51,18 +51,23 @@ def check_settings(settings: Any, prefix: str = "") -> None:
         if is_dataclass(value):
             check_settings(value, f"{name}.")
             continue
-        default = each.default if each.default_factory is MISSING else each.default_factory()
-        if type(default) is int and isinstance(value, float) and value.is_integer():
-            value = int(value)
-        value = _checked(name, value, default, "leave it out for that")
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, float) and not math.isfinite(number):
-                raise InputError(
-                    f"{name} must be a finite number, got {number}; leave it out for the preset's"
-                )
-            if isinstance(number, int) and abs(number) >= LARGEST:
-                raise InputError(f"{name} must lie within ±2^53, got {number}; lower it")
-        object.__setattr__(settings, each.name, value)
+        object.__setattr__(settings, each.name, check_setting(name, value, each))
+
+
+def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
+    """Return the value of a field, converted; raise InputError for a wrong type or range."""
+    default = each.default if each.default_factory is MISSING else each.default_factory()
+    if type(default) is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    value = _checked(name, value, default, "leave it out for that")
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, float) and not math.isfinite(number):
+            raise InputError(
+                f"{name} must be a finite number, got {number}; leave it out for the preset's"
+            )
+        if isinstance(number, int) and abs(number) >= LARGEST:
+            raise InputError(f"{name} must lie within ±2^53, got {number}; lower it")
+    return value
 
 
 def _checked(name: str, value: Any, default: Any, remedy: str) -> Any:

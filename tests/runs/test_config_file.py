@@ -68,6 +68,21 @@ def test_settings_written_as_toml_are_read_back(tmp_path):
     assert with_settings(RunConfig(), read_toml(path)) == run
 
 
+def test_toml_with_the_byte_order_mark_of_some_editors_is_read(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"\xef\xbb\xbfworlds = 4\r\n")
+    assert read_toml(path) == {"worlds": 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("agent.atoms", "51"), ("agent.actor_layers", [[300]]), ("reward.network.dropout", [0.5])],
+)
+def test_a_setting_of_a_part_of_another_type_is_refused_by_name(name, value):
+    with pytest.raises(InputError, match=f"^{name} must be like"):
+        with_settings(RunConfig(), {name: value})
+
+
 def test_folders_may_be_paths():
     run = RunConfig(method="gail", demonstrations="data/one", out="runs/x")
     same = replace(run, demonstrations=Path("data/one"), out=Path("runs/x"))

@@ -15,7 +15,7 @@ from pureward.errors import InputError
 from pureward.files import read_file
 from pureward.runs.config import RunConfig
 from pureward.runs.directory import RunDirectory
-from pureward.settings import dataclass_from_json
+from pureward.settings import check_setting, dataclass_from_json
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def from_json(values: Any) -> RunConfig:
 
 def with_settings(config: T, settings: Mapping[str, Any], before: str = "") -> T:
     """Return a config with some settings changed, named as on the command line, `part.name`."""
-    known = [each.name for each in fields(config)]  # type: ignore[arg-type]
+    known = {each.name: each for each in fields(config)}  # type: ignore[arg-type]
     parts: dict[str, Any] = {}
     for name, value in settings.items():
         first, _, rest = name.partition(".")
@@ -58,6 +58,8 @@ def with_settings(config: T, settings: Mapping[str, Any], before: str = "") -> T
         if rest:
             part = parts.get(first, getattr(config, first))
             value = with_settings(part, {rest: value}, f"{before}{first}.")
+        elif before and not is_dataclass(value):  # before the part compares it with its bounds
+            value = check_setting(before + first, value, known[first])
         parts[first] = value
     return replace(config, **parts)  # type: ignore[type-var]
 
@@ -82,7 +84,7 @@ def to_toml(config: RunConfig, origins: Mapping[str, str]) -> str:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the settings in a TOML file, by their names on the command line."""
     try:
-        return flat(tomllib.loads(read_file(path).decode()))
+        return flat(tomllib.loads(read_file(path).decode("utf-8-sig")))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path} must be a TOML file of settings, as `pureward config` prints it, and cannot "
