@@ -141,6 +141,15 @@ def test_help_shows_common_settings(capsys):
     assert printed.count("│ --") <= 14
 
 
+def test_help_of_expert_has_no_settings_of_learned_rewards(capsys):
+    with pytest.raises(SystemExit):
+        main(["expert", "lift", "--help"])
+    printed = capsys.readouterr().out
+    assert "--env-steps" in printed
+    for refused in ("--method", "--demonstrations", "--annotations", "--prior"):
+        assert refused not in printed
+
+
 @pytest.mark.parametrize(
     "words",
     [

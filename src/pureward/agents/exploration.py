@@ -22,7 +22,7 @@ class ExplorationConfig:
     high: float = 0.3
     """Largest σ; equal to `low` for one σ (Acme's D4PG: 0.3)."""
     correlation: float = 0.0
-    """Between the noise of consecutive steps, in [0, 1); 0.8 lasts about five steps."""
+    """Correlation of the noise of consecutive steps, in [0, 1); 0.8 lasts about five steps."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high < math.inf:

@@ -67,10 +67,8 @@ Args:
 _RUNS = {"expert": (_EXPERT, "truth"), "train": (_TRAIN, "nn-pugail")}
 
 # The settings in `--help`; `--help-all` lists every setting.
-_COMMON = (
-    *("method", "demonstrations", "annotations", "prior", "out", "seed", "device"),
-    *("worlds", "env_steps", "videos"),
-)
+_COMMON = ("out", "seed", "device", "worlds", "env_steps", "videos")
+_OF_REWARDS = ("method", "demonstrations", "annotations", "prior")
 
 # A path that stands for data that a method needs, until it is given.
 _FOLDER = "FOLDER"
@@ -99,7 +97,8 @@ def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
     own = ["frame_channels", "height", "width"]
     hidden = {RunConfig: ["task"], NetworkConfig: own, reward: []}
     if {"-h", "--help"} & set(arguments) and "--help-all" not in arguments:
-        hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in _COMMON]
+        common = _COMMON if arguments[0] == "expert" else (*_OF_REWARDS, *_COMMON)
+        hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in common]
     before = {kind: dict(kind.__annotations__) for kind in hidden}
     hint = tyro.conf.arg(help_behavior_hint=_hint)
     try:

@@ -126,7 +126,7 @@ def collect(
         out: folder of the dataset; it must not exist.
         episodes: episodes to train on; held-out and failed ones are extra.
         stages: use policies of all stages of the run, not only the last one.
-        held_out: episodes that are not trained on, for the probes.
+        held_out: episodes that are not trained on, for the probes and the estimate of η.
         failures: episodes without success, for the probes; fewer are written if the run and
             random actions do not fail often enough, and none if an environment of your own
             reports no success at all.

@@ -57,7 +57,7 @@ class RewardConfig:
     batch: int = 256
     """Positives, and as many unlabeled frames, in an update of D."""
     updates: int = 1
-    """Updates of D per control step of the batch."""
+    """Updates of D per control step of all worlds."""
     memory: int = 0
     """Size of a uniform sample of all past agent frames, which gives half of D's unlabeled frames;
     0 takes all from the replay."""

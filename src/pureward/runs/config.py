@@ -49,8 +49,8 @@ class RunConfig:
     images: tuple[str, ...] = ()
     """Images of the dataset to stack as channels, if it has several."""
     prior: str = ""
-    """η, the share of successes in the agent's experience: 0.5, bbe or acc; ""
-    for the method's default."""
+    """η, the share of successes in the agent's experience: a number, or an estimator,
+    bbe:FLOOR:CEILING or acc:FLOOR:CEILING; "" for the method's default."""
     out: str = "runs/latest"
     """The run directory."""
     seed: int = 0
@@ -64,11 +64,11 @@ class RunConfig:
     executor: str = "local"
     """Where actors run: "local" for this machine, "ray" for a Ray cluster."""
     address: str = ""
-    """Of the Ray cluster: "auto" for the one of this machine, or HOST:PORT; "" starts Ray here."""
+    """The Ray cluster: "auto" for the one of this machine, or HOST:PORT; "" starts Ray here."""
     actor_timeout: float = 60.0
     """Seconds for one step, after which an actor is replaced."""
     env_steps: int = 10_000_000
-    """Control steps to collect, over all worlds."""
+    """Env steps to collect: a control step of N worlds is N env steps."""
     budget_seconds: float = 0.0
     """Stop with a checkpoint after this many seconds; 0 for no limit."""
     stop_at_return: float = 0.0
@@ -80,7 +80,7 @@ class RunConfig:
     updates_per_step: int = 4
     """Learner updates per control step of all worlds."""
     batch: int = 2048
-    """Windows per update."""
+    """Samples of the replay per update."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     """Capacity and windows of the replay."""
     algorithm: str = "d4pg"
