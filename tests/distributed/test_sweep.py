@@ -75,6 +75,7 @@ def test_lists_of_lists_vary_a_setting_that_is_a_list(tmp_path):
         ("seed = [0, 0]", BASE, "two for"),
         ('method = ["gaill"]', BASE, "unknown method 'gaill'"),
         ('batch = ["many"]', BASE, "batch must be like"),
+        ("seed = [0]", BASE + 'preset = ["fast"]', "unknown preset ['fast']; choose from fast"),
         ("seed = [0", BASE, "must be a TOML file of settings"),
         (f"seed = {[*range(10_001)]}", BASE, "at most 10,000 runs"),
     ],
@@ -87,6 +88,11 @@ def test_a_bad_file_is_one_sentence(tmp_path, capsys, vary, base, says):
     assert says in said
     assert "\n" not in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_a_number_is_refused(tmp_path):
+    with pytest.raises(InputError, match="^out must be like 'runs/latest', got 3"):
+        read_sweep(written(tmp_path, "seed = [0]", BASE + "out = 3"))
 
 
 def test_runs_train_once_and_the_table_has_means_over_seeds(tmp_path, capsys, monkeypatch):

@@ -71,7 +71,7 @@ def read_sweep(path: Path, *, out: Path | None = None, device: str = "") -> Swee
             f"a sweep has a table [vary] of lists and at most {_MOST_RUNS:,} runs, got {count:,} "
             f"in {path}; add lists, such as seed = [0, 1, 2], or shorten them"
         )
-    folder = Path(out or settings.get("out", f"runs/{path.stem}"))
+    folder = Path(out or RunConfig(out=settings.get("out", f"runs/{path.stem}")).out)
     settings |= {"device": device} if device else {}
     # Seeds vary slowest, so that every combination has its first result early.
     names = sorted(varied, key=lambda name: name != "seed")

@@ -57,7 +57,7 @@ def preset(task: "str | Maker | gymnasium.Env", name: str = "fast", **changes: A
 def rows_of(task: str, name: str, method: str) -> dict[str, Mapping[str, Any]]:
     """Return the rows of a task's preset that apply to a method, by their keys."""
     table = PRESETS.get(task, own.PRESETS)
-    if name not in table:
+    if name not in [*table]:  # in a dict, a list would raise TypeError
         raise InputError(f"unknown preset {name!r}; choose from {', '.join(sorted(table))}")
     row = METHODS[method]
     true = {"all", method, row.reward, "truth" if row.reward == "truth" else "learned"}
