@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -323,38 +324,54 @@ def test_a_verb_after_an_option_is_rejected(word, capsys):
     assert "pureward --help" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("data", ["demonstrations", "annotations"])
-def test_train_without_a_method_takes_that_of_the_data(data, tmp_path, monkeypatch):
-    trained = []
+@pytest.fixture
+def trained(tmp_path, monkeypatch) -> list:
+    """The settings of runs, which are not started."""
+    found = []
 
     def train(settings, resume):
-        trained.append(settings)
+        found.append(settings)
         return RunResult(path=tmp_path, state="finished", env_steps=0, evaluation={})
 
     monkeypatch.setattr("pureward.training.loop.train", train)
+    return found
+
+
+@pytest.mark.parametrize("data", ["demonstrations", "annotations"])
+def test_train_without_a_method_takes_that_of_the_data(data, trained):
     main(["train", "reach", f"--{data}", "data"])
     assert trained == [preset("reach", **{data: "data"})]
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["fast", "paper"])
-def test_a_printed_configuration_is_read_back(method, name, tmp_path, monkeypatch, capsys):
+def test_a_printed_configuration_is_read_back(method, name, tmp_path, trained, capsys):
     main(["config", "reach", "--method", method, "--preset", name])
     printed = tmp_path / "printed.toml"
     printed.write_text(capsys.readouterr().out)
-    trained = []
-
-    def train(settings, resume):
-        trained.append(settings)
-        return RunResult(path=tmp_path, state="finished", env_steps=0, evaluation={})
-
-    monkeypatch.setattr("pureward.training.loop.train", train)
     verb = "expert" if method == "truth" else "train"
     positives = METHODS[method].positives
     data = [f"--{positives}", "data"] if positives else []
     main([verb, "reach", "--config", str(printed), *data, "--seed", "3"])
     given = {positives: "data"} if positives else {}
     assert trained == [preset("reach", name, method=method, seed=3, **given)]
+
+
+@pytest.mark.parametrize("change", ["risk", "method"])
+def test_a_file_may_name_what_needs_known_failures(change, tmp_path, trained, monkeypatch, capsys):
+    row = replace(METHODS["nn-pugail"], risk="nnpnu")
+    monkeypatch.setitem(METHODS, "own", row)  # as a plugin's method may be
+    main(["config", "reach", "--method", "nn-pugail" if change == "risk" else "own"])
+    text = capsys.readouterr().out
+    if change == "risk":
+        text = text.replace('reward.risk = ""', 'reward.risk = "nnpnu"')
+    (tmp_path / "mine.toml").write_text(text)
+    words = ["train", "reach", "--config", str(tmp_path / "mine.toml"), "--demonstrations", "data"]
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "give --failures FOLDER" in capsys.readouterr().err
+    main([*words, "--failures", "folder"])
+    assert trained[0].failures == "folder"
 
 
 def test_config_prints_the_source_of_each_setting(capsys):

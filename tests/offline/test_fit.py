@@ -20,6 +20,7 @@ from pureward.offline.folder import FitFolder
 from pureward.offline.sources import describe, load
 from pureward.offline.verdict import fit_verdict
 from pureward.online.supervision import Supervision
+from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.priors.estimators import auc
 from pureward.rewards.view import View
@@ -223,10 +224,19 @@ def test_few_held_out_episodes_do_not_make_a_reward_healthy(tmp_path, no_picture
     assert "needs at least 5 held-out episodes, got 4" in few.sentence
 
 
-def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture):
+def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture, monkeypatch):
     failures = [episode(n, solved=False) for n in range(50, 56)]
-    done = fit(tmp_path, failures=failures, updates=5)
+    done = fit(tmp_path / "ours", failures=failures, updates=5)
     assert done.state == "finished"
+    assert _risk(tmp_path / "ours") == "nnpnu"
+    own = replace(METHODS["nn-pugail"], risk="nnpnu")  # as a plugin's method may be
+    monkeypatch.setitem(METHODS, "own", own)
+    fit(tmp_path / "own", method="own", failures=failures, updates=5)
+    assert _risk(tmp_path / "own") == ""  # the method's
+
+
+def _risk(folder) -> str:
+    return json.loads((folder / "config.json").read_text())["reward"]["risk"]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ class _First:
     algorithm: str = "d4pg"
     demonstrations: str = ""
     annotations: str = ""
+    failures: str = ""
 
 
 _EXPERT = """Train an expert: D4PG on the task's own reward, with policies saved at all stages.
@@ -139,6 +140,7 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     chosen = {"task": named, "method": first.method, "algorithm": first.algorithm, **written}
     data = {"demonstrations": first.demonstrations, "annotations": first.annotations}
     data = {name: folder or chosen.pop(name, "") for name, folder in data.items()}
+    chosen["failures"] = first.failures or chosen.get("failures", "")
     if not chosen["method"]:
         chosen["method"] = method if method == "truth" else default_method(data, method)
     # Help, and the error for a misspelt option, do not need data.
@@ -189,11 +191,13 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
 
 
 def _placeholders(method: str) -> dict[str, str]:
-    """A placeholder for the dataset that a method needs, by setting."""
+    """Placeholders for the datasets that a method needs, by setting."""
     from pureward.rewards.methods import METHODS
+    from pureward.rewards.risks import RISKS
 
-    needed = METHODS[method].positives
-    return {needed: _FOLDER} if needed else {}
+    row = METHODS[method]
+    failures = row.has_discriminator and RISKS[row.risk].takes_failures
+    return {name: _FOLDER for name in (row.positives, "failures" if failures else None) if name}
 
 
 def config(task: Task, method: str = "nn-pugail", preset: str = "fast") -> None:

@@ -26,6 +26,7 @@ from pureward.rewards.methods import METHODS
 from pureward.rewards.network import MAX_CHANNELS
 from pureward.rewards.priors import parse_prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
+from pureward.rewards.risks import RISKS
 from pureward.runs import checkpoint
 from pureward.runs.config_file import OFFLINE, read_settings
 from pureward.runs.directory import RunDirectory
@@ -82,6 +83,10 @@ def fit(
     _check(method, given, updates, prior, stack)
     _check_out(Path(out), given)
     check_seed(seed)
+    row = METHODS[method]
+    if failures is not None and row.takes_prior and not config.risk:
+        own = RISKS[row.risk].takes_failures
+        config = config if own else replace(config, risk="nnpnu")
     settings = {
         "task": OFFLINE,
         "method": method,

@@ -116,8 +116,6 @@ class Fitter:
         self.method, self.logs = method, LoggedFrames(logs, ~held_out)
         if prior is None and row.takes_prior:
             prior = DEFAULT_PRIOR
-        if failures is not None and not config.risk:
-            config = replace(config, risk="nnpnu")
         self.learner = RewardLearner(
             config,
             data,
