@@ -62,6 +62,21 @@ def test_trained_frames_score_as_in_training(name):
         assert abs(measured[f"{part}/as_trained"] - measured[f"{part}/train"]) < MISMATCH
 
 
+def test_members_of_an_ensemble_see_the_same_random_views():
+    """Three equal members are one: the minimum over three views would be lower."""
+    one = trained(VIEWS["window"]).members
+    network, large = one[0].config, discs(16, 7.0, 1)
+    alone, thrice = (
+        LearnedReward(
+            RewardSpec(reward="regression", network=network, members=len(members)),
+            discriminator=None,
+            members=members,
+        ).predicted(large, torch.Generator().manual_seed(0))
+        for members in (one, one * 3)
+    )
+    assert torch.equal(alone, thrice)
+
+
 def test_scoring_whole_frames_after_training_on_windows_is_reported():
     """As in version 0.1: a window in training, the whole frame in scoring."""
     reward = trained(replace(VIEWS["window"], crop=0.4))

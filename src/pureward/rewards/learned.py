@@ -221,8 +221,12 @@ class LearnedReward:
         return torch.stack(first + last, dim=1)
 
     def _predict(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
-        each = [self._run(member, frames, as_trained) for member in self.members]
-        return ensemble_minimum(torch.stack(each))
+        # All members see the same views: the minimum over different ones would be too low.
+        views = [as_trained and as_trained.clone_state() for _ in self.members[1:]] + [as_trained]
+        pairs = zip(self.members, views, strict=True)
+        return ensemble_minimum(
+            torch.stack([self._run(member, frames, view) for member, view in pairs])
+        )
 
     def _run(
         self, network: FrameNetwork, frames: Tensor, as_trained: torch.Generator | None = None
