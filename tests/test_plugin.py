@@ -31,7 +31,7 @@ import torch
 from pureward import make
 from pureward.runs.collect import rollout
 
-episodes = rollout(make("toy-env", 10, "cpu", cameras=True), lambda state: -2.0 * state)
+episodes = rollout(make("toy-env", 30, "cpu", cameras=True), lambda state: -2.0 * state)
 frames = np.stack([episode.frames.numpy() for episode in episodes])
 np.savez("demos.npz", frames=frames, rewards=np.stack([e.rewards.numpy() for e in episodes]))
 """

@@ -26,7 +26,7 @@ from pureward.data.episodes import Episode
 from pureward.distributed.jobs import Job, Result
 from pureward.envs import BatchEnv
 from pureward.rewards.network import FrameNetwork, NetworkConfig, scaled
-from pureward.rewards.priors import FixedPrior
+from pureward.rewards.priors import Evidence, Prior
 from pureward.rewards.risks import Risk, RiskKind
 from pureward.types import Observation, Step
 
@@ -106,7 +106,8 @@ class ToyAgent(Agent):
 
     def __init__(self, config: ToyConfig, *, state_size, action_size, device, seed) -> None:
         torch.manual_seed(seed)
-        self.config, self.state_size, self.action_size = config, state_size, action_size
+        self.config, self.rate = config, config.rate
+        self.state_size, self.action_size = state_size, action_size
         self.policy = ToyPolicy(config, state_size, action_size).to(device)
         inputs = state_size + action_size
         self.critic = nn.Sequential(nn.Linear(inputs, 32), nn.ReLU(), nn.Linear(32, 1)).to(device)
@@ -125,7 +126,7 @@ class ToyAgent(Agent):
         gradients = torch.autograd.grad(loss - proposed, self.weights)
         with torch.no_grad():
             for weight, gradient in zip(self.weights, gradients, strict=True):
-                weight -= self.config.rate * gradient
+                weight -= self.rate * gradient
         return {"critic/loss": loss.detach()}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -139,7 +140,16 @@ class ToyAgent(Agent):
 AGENTS.register("toy-agent")(AgentKind(config=ToyConfig, make=ToyAgent, policy=ToyPolicy))
 
 
-def toy_risk(positive_logits, unlabeled_logits, *, prior, slack=0.0, loss="logistic", even=False):
+def toy_risk(
+    positive_logits,
+    unlabeled_logits,
+    *,
+    prior,
+    slack=0.0,
+    step_back=1.0,
+    loss="logistic",
+    even=False,
+):
     """Hinge losses of both batches."""
     positive = F.relu(1.0 - positive_logits).mean()
     negative = F.relu(1.0 + unlabeled_logits).mean()
@@ -150,7 +160,31 @@ def toy_risk(positive_logits, unlabeled_logits, *, prior, slack=0.0, loss="logis
 
 RISKS.register("toy-risk")(RiskKind(function=toy_risk))
 
-PRIORS.register("toy-prior")(lambda value: FixedPrior(value=value))
+
+@PRIORS.register("toy-prior")
+class ToyPrior(Prior):
+    """The share of the agent's frames that D takes as successes, in small steps."""
+
+    wants = frozenset({"scores"})
+
+    def __init__(self, start: float) -> None:
+        self.eta = start
+
+    def __call__(self, evidence: Evidence) -> float:
+        if evidence.unlabeled_logits is not None:
+            share = (evidence.unlabeled_logits > 0).float().mean().item()
+            self.eta = 0.9 * self.eta + 0.1 * min(0.9, max(0.1, share))
+        return self.eta
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return min(0.1, self.eta), max(0.9, self.eta)
+
+    def state_dict(self) -> dict[str, float]:
+        return {"eta": self.eta}
+
+    def load_state_dict(self, state) -> None:
+        self.eta = state["eta"]
 
 
 @NETWORKS.register("toy-network")

@@ -62,14 +62,14 @@ class PriorUpdates:
         state = {"eta": self.adversary.discriminator.prior}
         # float64, so that a resumed run continues from exactly these numbers.
         for name, value in self.prior.state_dict().items():
-            state[name] = torch.tensor(value, dtype=torch.float64)
+            state[f"own.{name}"] = torch.tensor(value, dtype=torch.float64)
         return state
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Load what `state` returned."""
-        state = {name: value.item() for name, value in saved.items()}
-        self.adversary.discriminator.set_prior(state.pop("eta"))  # used until the next update
-        self.prior.load_state_dict(state)
+        self.adversary.discriminator.set_prior(saved["eta"].item())  # used until the next update
+        own = {name: value.item() for name, value in saved.items() if name != "eta"}
+        self.prior.load_state_dict({name.removeprefix("own."): own[name] for name in own})
 
     def _evidence(self, generator: torch.Generator) -> Evidence:
         frames, steps = self.adversary.unlabeled(self.agent, _FRAMES, generator)
