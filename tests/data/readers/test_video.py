@@ -85,6 +85,21 @@ def test_a_variable_rate_neither_repeats_nor_drops_a_frame(name, tmp_path):
     assert torch.equal(read(path)[0].frames[:], FRAMES)
 
 
+def test_a_video_that_was_cut_without_decoding_shows_what_is_left(tmp_path):
+    write_film(tmp_path / "a.mp4", IMAGES, "libx264rgb", "rgb24", qp="0", g="10")
+    with av.open(str(tmp_path / "a.mp4")) as whole, av.open(str(tmp_path / "b.mp4"), "w") as cut:
+        stream = cut.add_stream_from_template(whole.streams.video[0])
+        for packet in whole.demux(video=0):
+            if packet.size:  # times below 0 become an edit list, as ffmpeg -ss TIME -c copy has it
+                packet.pts -= int(1.5 / packet.time_base)
+                packet.dts -= int(1.5 / packet.time_base)
+                packet.stream = stream
+                cut.mux(packet)
+    (episode,) = read(tmp_path / "b.mp4")
+    assert torch.equal(episode.frames[:], FRAMES[15:])
+    assert torch.equal(episode.frames[[20, 1]], FRAMES[[35, 16]])
+
+
 def test_alpha_is_dropped_and_ten_bits_become_eight(tmp_path):
     alpha = np.full((*IMAGES.shape[:3], 1), 77, np.uint8)
     path = write_film(tmp_path / "a.mov", np.concatenate([IMAGES, alpha], -1), "png", "rgba")
@@ -106,7 +121,7 @@ def test_a_folder_of_videos(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.9])
-@pytest.mark.parametrize("name", ["fast.mp4", "a.mp4", "a.mkv"])
+@pytest.mark.parametrize("name", ["fast.mp4", "a.mp4", "a.mkv", "a.avi"])
 def test_a_truncated_video_is_refused(name, keep, tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (20, 48, 64, 3), dtype=np.uint8)
     path = tmp_path / name

@@ -114,9 +114,10 @@ class Decoder:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Open a video with the demuxer of its suffix alone."""
-    with av.open(str(file.resolve()), format=DEMUXERS[file.suffix.lower()]) as container:
+def opened(file: Path, **options: str) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """Open a video with the demuxer of its suffix alone, with options of the demuxer."""
+    demuxer = DEMUXERS[file.suffix.lower()]
+    with av.open(str(file.resolve()), format=demuxer, options=options) as container:
         stream = next(iter(container.streams.video), None)
         if stream is None or stream.codec_context is None:
             raise InputError(f"it must have a video stream of a known codec, and has none; {FETCH}")

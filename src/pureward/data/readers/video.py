@@ -98,7 +98,7 @@ def _index(file: Path, size: int, changed: int) -> Index:
             turns=turns,
             version=(size, changed),
         )
-        _check_whole(container, stream, index)
+        _check_whole(file, container, stream, index)
         return index
 
 
@@ -122,12 +122,18 @@ def _count_decoded(file: Path) -> int:
         return sum(1 for _ in container.decode(stream))
 
 
-def _check_whole(container: InputContainer, stream: VideoStream, index: Index) -> None:
+def _count_stored(file: Path) -> int:
+    """Count the frames of a video with those that its edit list hides, as its header does."""
+    with opened(file, ignore_editlist="1") as (container, stream):
+        return sum(1 for packet in container.demux(stream) if packet.size)
+
+
+def _check_whole(file: Path, container: InputContainer, stream: VideoStream, index: Index) -> None:
     """Refuse a video with fewer frames than its header states."""
-    if stream.frames > len(index.times):
+    if stream.frames > len(index.times) and stream.frames > (stored := _count_stored(file)):
         raise InputError(
-            f"its header states {stream.frames} frames, and {len(index.times)} are in the file, "
-            f"which was cut off; {FETCH}"
+            f"its header states {stream.frames} frames, and {stored} are in the file, which was "
+            f"cut off; {FETCH}"
         )
     alone = len(container.streams) == 1  # else the duration may be that of the sound
     if not (alone and index.timed and container.duration and not stream.frames):
