@@ -31,6 +31,17 @@ def test_a_folder_of_images_is_an_episode_in_the_order_of_numbers(tmp_path):
     assert torch.equal(frames[[9, 2]], torch.from_numpy(IMAGES[[9, 2]]).permute(0, 3, 1, 2))
 
 
+def test_decimal_names_of_unclear_order_are_refused(tmp_path):
+    write(tmp_path / "a", IMAGES[:4])
+    for number, time in enumerate(("9.00", "9.05", "9.10", "10.00")):
+        (tmp_path / "a" / f"frame_{number}.png").rename(tmp_path / "a" / f"{time}.png")
+    frames = pureward.read_episodes(tmp_path / "a", size=None)[0].frames[:]
+    assert torch.equal(frames, torch.from_numpy(IMAGES[:4]).permute(0, 3, 1, 2))
+    (tmp_path / "a" / "9.10.png").rename(tmp_path / "a" / "9.1.png")
+    with pytest.raises(pureward.InputError, match=r"got 9.1.png and 9.05.png, .* rename"):
+        pureward.read_episodes(tmp_path / "a")
+
+
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
 @pytest.mark.parametrize(("orientation", "turns"), [(1, 0), (3, 2), (6, -1), (8, 1)])
 def test_an_image_is_read_as_it_is_shown(suffix, orientation, turns, tmp_path):

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads folders of PNG or JPEG images, one folder for each episode."""
 
+import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +31,7 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_DECIMAL = re.compile(r"\d+(\.\d+)?")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_DEPTH = 24  # offset of the bit depth: 8 bytes of signature, then the chunk IHDR
 
@@ -64,7 +68,16 @@ def _episode(folder: Path, root: Path, split: str, options: Options) -> Episode:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(filter(is_image, folder.iterdir()), key=in_order)
+    """The images of an episode in order; refuse names that have two, as 1.9 and 1.10."""
+    files = sorted(filter(is_image, folder.iterdir()), key=in_order)
+    if all(_DECIMAL.fullmatch(file.stem) for file in files):
+        for one, after in pairwise(files):
+            if Decimal(one.stem) > Decimal(after.stem):
+                raise InputError(
+                    "names that are decimals must all have as many digits after the point, got "
+                    f"{one.name} and {after.name}, whose order is unclear; rename the images"
+                )
+    return files
 
 
 def _is_png(file: Path) -> bool:
