@@ -34,6 +34,8 @@ TINY = replace(
     model=replace(FIT.model, learning_rate=1e-2, batch_size=16, epochs=6),
 )
 
+ENOUGH = (9, "episodes")  # held out
+
 
 def fit(out, **changes):
     settings = {"demonstrations": demonstrations(), "updates": 20, "config": TINY, "device": "cpu"}
@@ -210,7 +212,7 @@ def test_the_held_out_episodes_are_counted(method, shown, annotations, held_out)
     bank = FrameBank(annotations) if shown and annotations else None
     data = Supervision.of(shown or annotations)
     fitter = Fitter(data, FrameBank(logs()), method=method, annotated=bank, config=TINY)
-    assert fitter.held_out == held_out
+    assert fitter.held_out[0] == held_out
 
 
 def test_few_held_out_episodes_do_not_make_a_reward_healthy(tmp_path, no_picture):
@@ -218,10 +220,10 @@ def test_few_held_out_episodes_do_not_make_a_reward_healthy(tmp_path, no_picture
     told = json.loads((tmp_path / "status.json").read_text())
     assert told["verdict"] == done.verdict.name != "healthy"
     rows = [{"kind": "model", "step": 0, "model/explained": 0.9}]
-    assert fit_verdict(rows, "prl", held_out=5).name == "healthy"
-    few = fit_verdict(rows, "prl", held_out=4)
+    assert fit_verdict(rows, "prl", held_out=(5, "episodes")).name == "healthy"
+    few = fit_verdict(rows, "prl", held_out=(4, "annotations (10% of all)"))
     assert few.name == "undecided"
-    assert "needs at least 5 held-out episodes, got 4" in few.sentence
+    assert "needs at least 5 held-out annotations (10% of all), got 4" in few.sentence
 
 
 def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture, monkeypatch):
@@ -294,7 +296,7 @@ def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeyp
 def test_a_verdict_on_logs_without_successes_names_the_leak_check():
     row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.0}
     row |= {"mean/train": 0.9, "mean/replay": 0.0, "reward/mean": 0.0}
-    verdict = fit_verdict([{"kind": "probe", "step": 1, **row}], "nn-pugail", held_out=9)
+    verdict = fit_verdict([{"kind": "probe", "step": 1, **row}], "nn-pugail", held_out=ENOUGH)
     assert verdict.name == "no successes found"
     assert "pureward check" in verdict.sentence
 
@@ -305,7 +307,7 @@ def test_failures_that_are_paid_nearly_as_much_as_demonstrations_are_told():
 
     def found(failed: float, method: str = "nn-pugail"):
         rows = [{"kind": "probe", "step": 1, "reward/failure": failed, **row}]
-        return fit_verdict(rows, method, held_out=9)
+        return fit_verdict(rows, method, held_out=ENOUGH)
 
     assert found(0.9).name == "healthy"
     assert "is 0.90 on failures and 1.50 on held-out demonstrations" in found(0.9).sentence
@@ -327,7 +329,7 @@ def test_the_mean_reward_of_every_source_is_measured():
 
 def test_a_reward_model_that_explains_nothing_is_called_so():
     rows = [{"kind": "model", "step": 0, "model/explained": 0.01}]
-    assert fit_verdict(rows, "prl", held_out=9).name == "not learned"
+    assert fit_verdict(rows, "prl", held_out=ENOUGH).name == "not learned"
 
 
 def test_a_fitted_reward_knows_its_cameras(tmp_path, monkeypatch, capsys, no_picture):

@@ -132,7 +132,8 @@ class Fitter:
         # Held-out episodes with rewards that r_φ has not seen, not even to stop in time.
         self._unseen = data.held_out if annotated is None else None
         self.held_out = self._count_held_out(data)
-        """Held-out episodes that the probes and the error of r_φ rest on, the fewer of both."""
+        """Held-out episodes that the probes and the error of r_φ rest on, the fewer of both, and
+        what they are."""
         banks = data.sources() | {"replay": logs}
         self._probed = {k: bank[subset(bank, _PROBE_FRAMES)] for k, bank in banks.items()}
         self._generator = torch.Generator(logs.device).manual_seed(seed)
@@ -159,14 +160,16 @@ class Fitter:
             values |= {"model/held_out_error": held_out, "model/explained": explained}
         return values
 
-    def _count_held_out(self, data: Supervision) -> int:
+    def _count_held_out(self, data: Supervision) -> tuple[int, str]:
         model, counts = self.learner.model, []
         if self.has_discriminator or self._unseen is not None:
-            counts.append(0 if data.held_out is None else len(data.held_out.episodes.unique()))
+            held_out = data.held_out
+            counts.append((0 if held_out is None else len(held_out.episodes.unique()), "episodes"))
         if model is not None and self._unseen is None:
             bank = self.learner.annotated
             _, rows = split_by_episode(len(bank), bank.episodes, model.config.held_out)
-            counts.append(len(bank.episodes[rows].unique()))
+            share = f"annotations ({model.config.held_out:.0%} of all)"
+            counts.append((len(bank.episodes[rows].unique()), share))
         return min(counts)
 
     def learn(self, updates: int) -> dict[str, float]:

@@ -23,14 +23,14 @@ _WORDS = {
 }
 
 
-def fit_verdict(rows: Rows, method: str, *, held_out: int) -> Verdict:
+def fit_verdict(rows: Rows, method: str, *, held_out: tuple[int, str]) -> Verdict:
     """Return what the metrics of a fit mean for its reward; rules as for runs, in other words.
 
     Args:
         rows: of its metrics.jsonl; steps count updates of D.
         method: its name in `METHODS`.
-        held_out: number of held-out episodes that the metrics rest on; with fewer than an estimate
-            of η needs, a reward is not called healthy.
+        held_out: number of held-out episodes that the metrics rest on, and what they are; with
+            fewer than an estimate of η needs, a reward is not called healthy.
     """
     found = find_verdict(rows, method)
     explained = found.numbers.get("model/explained")
@@ -51,11 +51,12 @@ def fit_verdict(rows: Rows, method: str, *, held_out: int) -> Verdict:
         name, sentence = "healthy", model
     elif model:
         sentence += f"; {model}"
-    if name == "healthy" and held_out < FEWEST_EPISODES:
+    count, what = held_out
+    if name == "healthy" and count < FEWEST_EPISODES:
         name = "undecided"
         sentence += (
             f"; no fault was found, but a verdict needs at least {FEWEST_EPISODES} held-out "
-            f"episodes, got {held_out}; bring more"
+            f"{what}, got {count}; bring more"
         )
     # Failed episodes with rewards may have good frames.
     if name == "healthy" and METHODS[method].reward == "imitation":
