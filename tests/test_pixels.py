@@ -11,7 +11,7 @@ from pureward.hooks.scorer import Scorer
 from pureward.pixels import batch_of, to_frames
 from tiny import ONLINE_REWARD
 
-RULE = r"floating-point images must lie in \[0, 1\], got {}; divide them by 255, or use uint8"
+RULE = r"floating-point images must lie in \[0, 1\], got {}; scale them to that range, or use uint8"
 
 
 def spoilt(*shape: int, value: float) -> np.ndarray:
@@ -35,7 +35,9 @@ def test_floats_that_are_not_colours_are_refused(value, got):
 
 @pytest.mark.parametrize("dtype", [object, "U1", np.uint16, np.longdouble, np.complex64])
 def test_other_types_are_refused(dtype):
-    with pytest.raises(InputError, match="^frames must be uint8 or floating point in .*; convert"):
+    with pytest.raises(
+        InputError, match="^frames must be uint8 or floating point in .*; convert .* from 0 to 255"
+    ):
         to_frames(np.zeros((2, 8, 8, 3), dtype))
 
 

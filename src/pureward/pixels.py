@@ -41,7 +41,8 @@ def to_frames(
         images = np.ascontiguousarray(images, images.dtype.newbyteorder("="))
     if images.dtype not in _TYPES:
         raise InputError(
-            f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them"
+            f"frames must be uint8 or floating point in [0, 1], got {images.dtype}; convert them "
+            "to uint8 from 0 to 255"
         )
     pixels = torch.as_tensor(images).detach()
     if pixels.dim() == 3:
@@ -116,7 +117,8 @@ def _check_range(pixels: Tensor) -> None:
         got = "others or NaN before" if pixels.is_cuda else f"{low:g} to {high:g}"
         _beyond.cache_clear()
         raise InputError(
-            f"floating-point images must lie in [0, 1], got {got}; divide them by 255, or use uint8"
+            f"floating-point images must lie in [0, 1], got {got}; scale them to that range, "
+            "or use uint8"
         )
 
 

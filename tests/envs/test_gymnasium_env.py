@@ -127,7 +127,7 @@ def test_processes_give_the_same():
         ),
         ("grow", r"changed the size of its frames from .*64.* to .*80"),
         ("dark", r"counter: floating-point images must lie in \[0, 1\], got nan to nan"),
-        ("bright", "got 200 to 200; divide them by 255, or use uint8"),
+        ("bright", "got 200 to 200; scale them to that range"),
     ],
 )
 def test_what_goes_wrong_in_it_is_told_in_a_sentence(spoil, told):

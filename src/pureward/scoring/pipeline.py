@@ -95,7 +95,7 @@ def stack_of(reward: LearnedReward, shape: tuple[int, ...], where: Path | None) 
         raise InputError(
             f"{where}: the reward sees {spec.channels}, and a frame here has {shape[0] // 3} "
             f"image{'s' if shape[0] > 3 else ''}; choose the cameras that it was trained on, "
-            "with images"
+            "with images, here or in the import that made the dataset"
         )
     return stack
 

@@ -191,7 +191,7 @@ BAD = {
     ),
     "bytes as floating point": (
         lambda p: np.save(p / "x.npy", IMAGES.astype(np.float32)),
-        r"x.npy: floating-point images must lie in \[0, 1\], got 0 to 255; divide them by 255",
+        r"x.npy: floating-point images must lie in \[0, 1\], got 0 to 255; scale them",
     ),
     "NaN in images": (
         lambda p: np.save(p / "x.npy", np.full((7, 20, 30, 3), np.nan)),
