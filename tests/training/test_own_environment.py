@@ -21,7 +21,9 @@ from pureward.runs.collect import rollout
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy
+from pureward.training.guide import Guide
 from pureward.training.run import Run
+from ticks import HORIZON, Ticks
 from tiny import SMALL_REWARD, tiny
 
 NAME = "point_env:PointEnv"
@@ -133,6 +135,42 @@ def test_an_environment_that_is_not_there_is_told(name, told, tmp_path):
         tiny(tmp_path, task=name)
     with pytest.raises(InputError, match="has no distractors"):
         tiny(tmp_path, task=NAME, distractors="cube")
+
+
+class Scripted(Ticks):
+    """Keeps `elapsed` in a new tensor each step, and has a script: (1, 1)."""
+
+    last_move = 0
+
+    def step(self, action):
+        self.elapsed = self.elapsed.clone()
+        return super().step(action)
+
+    def script(self):
+        return self
+
+    def __call__(self, state=None):
+        return torch.ones(self.worlds, 2)
+
+    def tensors(self):
+        return {}
+
+
+def test_an_environment_may_have_a_script_that_guides(tmp_path, monkeypatch):
+    monkeypatch.setitem(pureward.ENVIRONMENTS, "scripted", Scripted)
+    monkeypatch.setitem(pureward.ENVIRONMENTS, "ticks", Ticks)
+    config = tiny(tmp_path, task="scripted", guided=1.0, evaluate_every=0)
+    assert pureward.train(config).state == "finished"
+    with pytest.raises(InputError, match="ticks has no script"):
+        pureward.train(replace(config, task="ticks", out=str(tmp_path / "ticks")))
+    with Scripted(worlds=8, device="cpu", seed=0, cameras=False, stagger=False) as env:
+        env.reset()
+        guide = Guide(env, share=1.0, generator=torch.Generator().manual_seed(0))
+        for _ in range(HORIZON // 2):  # the script has handed over by then
+            env.step(zeros := torch.zeros(8, 2))
+        late = env.elapsed >= HORIZON // 2
+        assert late.any()
+        assert not guide(zeros, zeros)[late].any()
 
 
 def train_small(name, data, out, *words):

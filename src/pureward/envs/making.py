@@ -134,10 +134,9 @@ def check_name(
             "leave them out"
         )
     if ":" in task or task in ENVIRONMENTS:
-        if distractors is not None or scripted:
-            lacks = "distractors" if distractors is not None else "script"
-            raise InputError(f"environment {task!r} has no {lacks}; leave it out")
-        return task
+        if distractors is not None:
+            raise InputError(f"environment {task!r} has no distractors; leave it out")
+        return task  # its `script` says if it has none
     if task not in TASKS:
         raise UnknownNameError(
             f"unknown task {task!r}; choose from {', '.join((*TASKS, *ENVIRONMENTS))}, or name a "

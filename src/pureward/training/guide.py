@@ -19,7 +19,7 @@ class Guide:
     def __init__(self, env: BatchEnv, *, share: float, generator: torch.Generator) -> None:
         """Guide this share of the worlds, spread evenly."""
         self._script = env.script()
-        self._elapsed = env.elapsed
+        self._env = env
         self._latest = env.horizon // 2  # scripts have finished by then
         self._generator = generator
         place = torch.arange(env.worlds, device=env.device, dtype=torch.float64)
@@ -28,9 +28,10 @@ class Guide:
 
     def __call__(self, action: Tensor, noise: Tensor) -> Tensor:
         """Return actions (worlds, action size): the script's plus noise before the handover."""
-        self.handover.copy_(torch.where(self._elapsed == 0, self._draw(), self.handover))
+        elapsed = self._env.elapsed
+        self.handover.copy_(torch.where(elapsed == 0, self._draw(), self.handover))
         scripted = (self._script() + noise).clamp(-1.0, 1.0)
-        acts = self.guided & (self._elapsed < self.handover)
+        acts = self.guided & (elapsed < self.handover)
         return torch.where(acts[:, None], scripted, action)
 
     def tensors(self) -> Mapping[str, Tensor]:
@@ -43,5 +44,5 @@ class Guide:
 
     def _draw(self) -> Tensor:
         """Handover steps, one per world."""
-        shape, device = self._elapsed.shape, self._elapsed.device
+        shape, device = self._env.elapsed.shape, self._env.elapsed.device
         return torch.randint(self._latest, shape, generator=self._generator, device=device)
