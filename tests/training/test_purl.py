@@ -403,6 +403,12 @@ def test_an_estimated_prior_waits_for_enough_episodes_of_the_agent(more, tmp_pat
     assert "prior/value" not in last
 
 
+def test_an_estimated_prior_does_not_wait_for_more_steps_than_the_replay_holds(more, tmp_path):
+    small = {"replay": ReplayConfig(capacity=12), "worlds": 6, "batch": 12}
+    pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", **small))
+    assert "prior/value" in read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
+
+
 def test_an_estimated_prior_is_logged_with_its_interval(more, tmp_path):
     pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", worlds=8))
     last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
@@ -470,11 +476,11 @@ def test_an_estimated_prior_is_saved_in_float64(more, tmp_path, monkeypatch):
     pureward.train(config)
     parts = replace(config, out=str(tmp_path / "parts"))
     pureward.train(replace(parts, env_steps=27))
-    eta = weights(tmp_path / "parts")["learner/reward/prior/value"]
+    eta = weights(tmp_path / "parts")["learner/reward/prior/own.value"]
     assert eta.dtype == torch.float64
     pureward.train(parts, resume=True)
     one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
-    assert float(one["learner/reward/prior/value"]) != 0.1  # it was estimated
+    assert float(one["learner/reward/prior/own.value"]) != 0.1  # it was estimated
     assert [n for n in one if not torch.equal(one[n], two[n])] == []
 
 

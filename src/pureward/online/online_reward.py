@@ -129,7 +129,7 @@ class OnlineReward:
             prior=prior,
             failures=known,
             absorbing=absorbing,
-            warmup_steps=_FIRST_ESTIMATE,
+            warmup_steps=min(_FIRST_ESTIMATE, capacity),
             seed=seed,
         )
         self._generator = torch.Generator(self.device).manual_seed(seed)
