@@ -238,6 +238,7 @@ def test_a_fit_is_shown_in_its_own_words_and_has_no_policy_to_search(tmp_path):
     (line,) = Runs([run]).describe()
     assert told.items() <= line["runs"][0].items()
     (chart,) = line["charts"]
+    assert line["unit"] == chart["unit"] == "updates"
     assert [one["label"] for one in chart["series"]] == ["trained frames", "the logs"]
     search = Search(run)
     search._work()

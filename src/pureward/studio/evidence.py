@@ -84,6 +84,7 @@ class Runs:
             self._lines = [
                 {
                     "label": f"{line.task}, {line.label}",
+                    "unit": _unit(line),
                     "charts": _charts(line),
                     "runs": [_run(run, self._paths.index(run.path)) for run in line.runs],
                 }
@@ -294,8 +295,13 @@ def _charts(line: Line) -> list[dict[str, Any]]:
             series.append(_curve("by the simulator", "ink", known))
         shown = [one for one in series if one is not None]
         if shown:
-            charts.append({"title": title, "series": shown})
+            charts.append({"title": title, "unit": _unit(line), "series": shown})
     return charts
+
+
+def _unit(line: Line) -> str:
+    """What the steps of a line count: a fit has no environment."""
+    return "updates" if line.task == OFFLINE else "env steps"
 
 
 def _curve(label: str, ink: str, series: list[np.ndarray]) -> dict[str, Any] | None:

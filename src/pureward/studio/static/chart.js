@@ -116,7 +116,7 @@ export function grid(canvases) {
   }
 }
 
-function chart(tool, { title, series }, top) {
+function chart(tool, { title, unit, series }, top) {
   tool.draw.fillStyle = tool.color("ink");
   tool.draw.font = "600 12px system-ui, sans-serif";
   tool.draw.fillText(title, 0, 8);
@@ -128,6 +128,6 @@ function chart(tool, { title, series }, top) {
   tool.draw.fillStyle = tool.color("faint");
   tool.draw.fillText("0", X(0), tool.height - 8);
   tool.draw.textAlign = "right";
-  tool.draw.fillText(`${short(last)} env steps`, X(last), tool.height - 8);
+  tool.draw.fillText(`${short(last)} ${unit}`, X(last), tool.height - 8);
   tool.draw.textAlign = "start";
 }

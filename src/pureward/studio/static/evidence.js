@@ -60,7 +60,7 @@ export class Evidence extends Viewer {
     for (const run of line.runs) {
       const row = element("p");
       const state = run.state ? `, ${run.state}` : "";
-      row.append(`${run.name}, ${run.steps.toLocaleString("en")} env steps${state}: `);
+      row.append(`${run.name}, ${run.steps.toLocaleString("en")} ${line.unit}${state}: `);
       const kind = BAD.includes(run.verdict) ? "bad" : run.verdict === "healthy" ? "good" : "";
       row.append(element("b", run.verdict, kind), `: ${run.sentence}`);
       box.append(row);
