@@ -113,7 +113,8 @@ class LazyFrames:
         if len({shape[1:] for shape in shapes}) > 1:
             raise InputError(
                 f"{where}: images must be of one size to be stacked, got "
-                f"{[shape[1:] for shape in shapes]}; pass size=(64, 64) to resize them"
+                f"{[shape[1:] for shape in shapes]}; choose one of them, or resize them with "
+                "size=(64, 64), --size 64 64"
             )
         channels = sum(shape[0] for shape in shapes)
         self.shape = (self._stored + repeat_last, channels, *shapes[0][1:])
