@@ -288,6 +288,10 @@ def test_the_callback_logs_metrics_and_the_verdict(tmp_path):
             ).learn(5),
             "wrap the environment in RewardVecEnv",
         ),
+        (
+            lambda: RewardVecEnv(vec_env(2), frozen()).env_method("compute_reward"),
+            "HerReplayBuffer takes rewards from the environment's compute_reward",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(make, words):

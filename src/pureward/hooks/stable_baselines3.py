@@ -109,6 +109,15 @@ class RewardVecEnv(VecEnvWrapper):
         self._returns[ended] = 0.0
         return obs, rewards, ended, infos
 
+    def env_method(self, method_name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method of the environments, but not the one by which HER computes rewards."""
+        if method_name == "compute_reward":
+            raise InputError(
+                "HerReplayBuffer takes rewards from the environment's compute_reward, which are "
+                "true ones; use replay_buffer_class=RewardDictReplayBuffer"
+            )
+        return super().env_method(method_name, *args, **kwargs)
+
     def _image(self, obs: Any, i: int, info: dict[str, Any], ended: bool) -> Any:
         """The image of the state in which environment i arrived."""
         if self._source == "render":
