@@ -102,6 +102,23 @@ def test_a_gated_reward_is_fitted_once_and_pays_annotated_rewards():
     assert float(learned.predicted(frames_of(square(0, 4), learned)).mean()) < 0.4
 
 
+def test_another_default_dtype_of_the_program_does_not_matter(tmp_path):
+    rated = [(square(4, 3, seed=seed), np.ones(2)) for seed in range(4)]
+    view = replace(CONFIG.network.view, hue=0.1)
+    config = replace(CONFIG, network=replace(CONFIG.network, view=view))
+    torch.set_default_dtype(torch.float64)
+    try:
+        reward = OnlineReward(annotations=rated, config=config, device="cpu", prior=0.5)
+        observed(reward, 20, 8)
+        assert reward.learn(1)
+        assert reward(square(4, 3)).dtype == torch.float32
+        reward.save(tmp_path)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    frames = frames_of(square(4, 3), reward.learner.learned)
+    torch.testing.assert_close(load_reward(tmp_path)(frames), reward(frames))
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_reward_model_is_fitted_by_a_first_call_without_gradients(mode):
     annotated = [(square(4, 3, seed=seed), np.ones(2)) for seed in range(4)]

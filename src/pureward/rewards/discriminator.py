@@ -56,7 +56,7 @@ class Discriminator:
         self.network = seeded_network(config.network, seed, self.device)
         self.optimizer = Adam(dict(self.network.named_parameters()), config.learning_rate)
         self.generator = torch.Generator(self.device).manual_seed(seed)
-        self.prior = torch.tensor(checked_prior(prior), device=self.device)
+        self.prior = torch.tensor(checked_prior(prior), dtype=torch.float32, device=self.device)
         self.captured = captured
         self._capture: CapturedCall | None = None
         if captured and self.device.type != "cuda":

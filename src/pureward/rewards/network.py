@@ -232,4 +232,4 @@ def seeded_network(config: NetworkConfig, seed: int, device: torch.device) -> Fr
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # the CPU's generator only
         network = NETWORKS[config.kind](config)
-    return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network.to(device, torch.float32, memory_format=torch.channels_last)  # type: ignore[call-overload]

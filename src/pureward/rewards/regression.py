@@ -80,7 +80,7 @@ class RewardModel:
         rate = self.config.learning_rate
         self.optimizers = [Adam(dict(each.named_parameters()), rate) for each in self.networks]
         self.generators = [torch.Generator(self.device).manual_seed(s) for s in seeds]
-        self.lowest = torch.zeros((), device=self.device)
+        self.lowest = torch.zeros((), dtype=torch.float32, device=self.device)
         """The smaller of 0 and the lowest annotated reward so far; `RewardSpec.lowest`."""
 
     def fit(

@@ -127,7 +127,8 @@ def draw(
     low, length = parameter_ranges(view, device)
     if not view.is_random:
         return Draw(parameters=low.expand(shape[0], -1), noise=None)
-    unit = torch.rand(shape[0], len(PARAMETERS), device=device, generator=generator)
+    size = (shape[0], len(PARAMETERS))
+    unit = torch.rand(size, dtype=torch.float32, device=device, generator=generator)
     parameters = torch.addcmul(low, unit, length)
     noise = random_bytes(shape, device, generator) if view.noise > 0 else None
     return Draw(parameters=parameters, noise=noise)
@@ -269,6 +270,7 @@ def recoloured(images: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
 @lru_cache(maxsize=16)
 def _hue_constants(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Centre, sign and bias of the piecewise linear shares, for red, green and blue."""
-    rows = torch.tensor([[3.0, 2.0, 4.0], [-1.0, 1.0, 1.0], [2.0, -1.0, -1.0]], device=device)
+    table = [[3.0, 2.0, 4.0], [-1.0, 1.0, 1.0], [2.0, -1.0, -1.0]]
+    rows = torch.tensor(table, dtype=torch.float32, device=device)
     centre, sign, bias = rows.view(3, 3, 1, 1)
     return centre, sign, bias
