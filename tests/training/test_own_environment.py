@@ -5,6 +5,7 @@ import re
 from contextlib import ExitStack
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from gymnasium.vector import SyncVectorEnv
@@ -23,6 +24,7 @@ from pureward.runs.log import read_metrics
 from pureward.runs.policy import load_policy
 from pureward.training.guide import Guide
 from pureward.training.run import Run
+from pureward.training.supervision import load_supervision
 from ticks import HORIZON, Ticks
 from tiny import SMALL_REWARD, tiny
 
@@ -104,6 +106,31 @@ def test_a_resumed_run_counts_the_absorbing_steps_of_new_episodes(demonstrations
         assert not run.learner.reward.tensors()["absorbing/age"].any()
         run.step()
         assert run.learner.reward.tensors()["absorbing/age"].max() <= 1
+
+
+def test_recordings_that_state_no_ends_terminate_before_the_time_limit(
+    demonstrations, tmp_path, capsys
+):
+    """As in `OnlineReward`; otherwise D would take each end of the agent's for a failure."""
+    learned = []
+    for name, steps in (("stated", 0), ("short", 7), ("whole", 20)):
+        data = tmp_path / name if steps else demonstrations
+        if steps:
+            data.mkdir()
+            for number in range(2):
+                frames = np.random.default_rng(number).integers(256, size=(steps + 1, 64, 64, 3))
+                np.save(data / f"{number}.npy", frames.astype(np.uint8))
+        config = tiny(
+            tmp_path / "run", task=NAME, method="gail", demonstrations=str(data),
+            reward=SMALL_REWARD,
+        )  # fmt: skip
+        with make(NAME, 2, "cpu", cameras=True) as env:
+            learned.append(len(load_supervision(config, env).ends))
+    assert learned == [4, 1, 0]
+    told = "short does not state how its episodes end: 2 of 2 are shorter than the time limit of 20"
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert printed.count("does not state") == 1
 
 
 def vector_of_points(num_envs, render_mode=None):

@@ -124,6 +124,14 @@ def in_memory(episode: Episode) -> Episode:
     return replace(episode, frames=episode.frames[:])
 
 
+def with_ends(dataset: Dataset, horizon: int) -> Dataset:
+    """Return a dataset; if it states no ends, its episodes shorter than a horizon terminate."""
+    if dataset.states_ends:
+        return dataset
+    ended = [replace(episode, terminated=len(episode) < horizon) for episode in dataset]
+    return replace(dataset, episodes=ended)
+
+
 def known_failures(dataset: Dataset) -> list[Episode]:
     """Return the episodes of the split "failure", or all if none is in it.
 

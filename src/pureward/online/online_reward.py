@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import Dataset, in_memory, read_episodes
+from pureward.data.dataset import Dataset, in_memory, read_episodes, with_ends
 from pureward.data.episodes import check_rated
 from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError, check_seed
@@ -326,7 +326,5 @@ def _episodes(
     episodes = [in_memory(episode) for episode in dataset]
     if any(episode.frames is None for episode in episodes):
         raise InputError(f"{source} must store frames; collect it with `--frames`")
-    if horizon is None or dataset.states_ends:
-        return replace(dataset, episodes=episodes)
-    ended = [replace(episode, terminated=len(episode) < horizon) for episode in episodes]
-    return replace(dataset, episodes=ended)
+    dataset = replace(dataset, episodes=episodes)
+    return dataset if horizon is None else with_ends(dataset, horizon)

@@ -4,7 +4,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pureward.data.dataset import Dataset, find_reader, read_dataset
+from pureward.data.dataset import Dataset, find_reader, read_dataset, with_ends
 from pureward.data.draw import draw
 from pureward.data.episodes import TRAIN, check_rated
 from pureward.data.frames import FrameBank
@@ -40,6 +40,8 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
         check_rated(episodes, path)
     if not any(episode.split == TRAIN for episode in episodes):
         raise InputError(f"{path} has no episodes to train on; collect some with `--episodes`")
+    if env.terminates and METHODS[config.method].reward == "imitation" and config.reward.absorbing:
+        episodes = _with_ends(episodes, path, env.horizon)
     stack = config.replay.frame_stack
     data = Supervision.of(episodes, stack=stack, device=env.device, images=episodes.images)
     if data.held_out is None:
@@ -48,6 +50,18 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
             "cannot show how the reward generalises; collect more"
         )
     return data
+
+
+def _with_ends(dataset: Dataset, path: Path, horizon: int) -> Dataset:
+    found = with_ends(dataset, horizon)
+    ended = sum(episode.terminated for episode in found)
+    if ended and not dataset.states_ends:
+        print(
+            f"note: {path} does not state how its episodes end: {ended} of {len(found)} are "
+            f"shorter than the time limit of {horizon:,} steps and count as terminated; if they "
+            "are not, pass --reward.no-absorbing"
+        )
+    return found
 
 
 def load_failures(config: RunConfig, env: BatchEnv, data: Supervision) -> FrameBank | None:
