@@ -57,10 +57,6 @@ class AgentFrames(Protocol):
         """Return the episode of each step, as a number."""
         ...
 
-    def episodes_begun(self) -> int:
-        """Number of episodes among the stored steps, unfinished ones too."""
-        ...
-
 
 @dataclass(frozen=True, kw_only=True)
 class Adversary:

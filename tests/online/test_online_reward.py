@@ -214,6 +214,19 @@ def test_a_terminal_step_is_paid_for_the_absorbing_state(tmp_path):
     assert plain.terminal_reward(0.9) == 0.0
 
 
+def test_an_estimate_waits_if_frames_of_too_few_episodes_are_sampled(monkeypatch):
+    """Of the fifth episode there is one frame, which a sample may lack."""
+    monkeypatch.setattr("pureward.online.prior._FRAMES", 16)
+    reward = OnlineReward(
+        small_demonstrations(30), config=CONFIG, device="cpu", prior="bbe", capacity=21
+    )
+    for t in range(21):
+        reward.observe(square(4), [(t + 1) % 5 == 0])
+    found = [set(reward.learn(1)) & {"prior", "prior/value"} for _ in range(8)]
+    assert found[0] == {"prior"}, "the first sample has none"
+    assert {"prior", "prior/value"} in found
+
+
 def test_frames_of_the_memory_are_unlabeled_too():
     reward = OnlineReward(
         demonstrations(), config=replace(CONFIG, memory=50), device="cpu", prior=0.3, capacity=16
@@ -277,7 +290,7 @@ def test_worlds_that_were_only_reset_are_left_out():
     assert torch.equal(reward.frames._frames[2], frames_of(second, reward.learner.learned)[1])
     episodes = reward.frames.episodes(torch.arange(5)).tolist()
     assert episodes[1] == episodes[2] == episodes[4]
-    assert len(set(episodes)) == reward.frames.episodes_begun() == 3
+    assert len(set(episodes)) == 3
     absorbing = reward.learner.absorbing
     assert absorbing._age.tolist() == [1, 3]
     # Terminated at step 1 of 9: eight absorbing steps beside five others.

@@ -45,7 +45,6 @@ class LoggedFrames:
         """
         self.bank, self.device = bank, bank.device
         self._rows = chosen.nonzero()[:, 0]
-        self._begun = len(bank.episodes[self._rows].unique())
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -63,10 +62,6 @@ class LoggedFrames:
     def episodes(self, steps: Tensor) -> Tensor:
         """Return the episode of each row."""
         return self.bank.episodes[steps]
-
-    def episodes_begun(self) -> int:
-        """Number of episodes."""
-        return self._begun
 
 
 def held_out_logs(episodes: Tensor) -> Tensor:

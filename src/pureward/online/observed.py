@@ -79,10 +79,6 @@ class ObservedFrames:
         """Return the episode of each index, as a number."""
         return self._episode[steps]
 
-    def episodes_begun(self) -> int:
-        """Number of episodes among the stored frames."""
-        return len(self._episode[: len(self)].unique())
-
     def _new_episodes(self, worlds: int) -> Tensor:
         self._begun += worlds
         return torch.arange(self._begun - worlds, self._begun, device=self.device)

@@ -43,11 +43,8 @@ class PriorUpdates:
         Args:
             generator: for the choice of agent frames.
         """
-        scored = (
-            "scores" in self.prior.wants
-            and len(self.agent) >= self.warmup_steps
-            and self.agent.episodes_begun() >= FEWEST_EPISODES
-        )
+        enough = len(self.agent) >= max(1, self.warmup_steps)
+        scored = "scores" in self.prior.wants and enough
         evidence = self._evidence(generator) if scored else Evidence()
         eta = self.prior(evidence)
         self.adversary.discriminator.set_prior(eta)
@@ -72,7 +69,11 @@ class PriorUpdates:
         self.prior.load_state_dict({name.removeprefix("own."): own[name] for name in own})
 
     def _evidence(self, generator: torch.Generator) -> Evidence:
+        """Scores of frames, or none if those of the agent are of too few episodes."""
         frames, steps = self.adversary.unlabeled(self.agent, _FRAMES, generator)
+        episodes = self.agent.episodes(steps)
+        if len(episodes.unique()) < FEWEST_EPISODES:
+            return Evidence()
         # The memory is a sample of the whole run: each of its frames counts as its own episode.
         alone = -1 - torch.arange(len(frames) - len(steps), device=self.agent.device)
         positive, positive_episodes = self._scores(self.data.held_out, generator)
@@ -82,7 +83,7 @@ class PriorUpdates:
             held_out_positive_logits=positive,
             held_out_episodes=positive_episodes,
             unlabeled_logits=self.adversary.discriminator.logits(frames),
-            unlabeled_episodes=torch.cat([self.agent.episodes(steps), alone]),
+            unlabeled_episodes=torch.cat([episodes, alone]),
             failure_logits=failure,
             failure_episodes=failure_episodes,
         )

@@ -8,7 +8,6 @@ states of a window and its stacks of frames are indices into it. Learned rewards
 computed at sampling time, from arrival frames (Algorithm 1).
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -183,11 +182,6 @@ class Replay:
     def episodes(self, steps: Tensor) -> Tensor:
         """Return the episode of each step, as a number that is unique among stored episodes."""
         return self._tables.ending[steps]
-
-    def episodes_begun(self) -> int:
-        """Number of episodes among the stored steps, if each lasts to the horizon."""
-        layout = self.layout
-        return layout.worlds * math.ceil(len(self) / layout.worlds / layout.horizon)
 
     def sample_steps(self, batch: int, generator: torch.Generator) -> Tensor:
         """Sample indices of stored steps, int64 (batch,), each with the same probability."""
