@@ -4,18 +4,23 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from PIL import Image
 
 import pureward
+from point_env import PointEnv
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
+from pureward.envs.makers import name_of
 from pureward.errors import InputError
 from pureward.runs.collect import _with_failures, collect, rollout
 from pureward.runs.policy import load_policy, snapshots
 from pureward.training.evaluate import evaluate
+from pureward.training.supervision import load_supervision
 from tiny import tiny
 
 
@@ -168,6 +173,39 @@ def test_a_gymnasium_environment_plays_few_episodes_to_find_failures(
     assert len(snapshots(tmp_path / "run")) == 3
     assert played == batches
     assert made.splits.get(FAILURE, {"episodes": 0})["episodes"] == failed
+
+
+class TwoCameras(PointEnv):
+    """Its observation has two images."""
+
+    def __init__(self):
+        super().__init__("rgb_array")
+        image = spaces.Box(0, 255, (96, 96, 3), np.uint8)
+        self.observation_space = spaces.Dict(place=self.observation_space, left=image, right=image)
+
+    def reset(self, *, seed=None, options=None):
+        place, info = super().reset(seed=seed)
+        return self._seen(place), info
+
+    def step(self, action):
+        place, *others = super().step(action)
+        return self._seen(place), *others
+
+    def _seen(self, place):
+        return {"place": place, "left": self.render(), "right": 255 - self.render()}
+
+
+@pytest.mark.parametrize(("stored", "asked"), [("left,right", "right,left"), ("left", "right")])
+def test_a_run_refuses_other_images_than_those_that_were_collected(stored, asked, tmp_path):
+    run, data, name = tmp_path / "run", tmp_path / "data", name_of(TwoCameras)
+    config = tiny(run, task=name, frames=stored, state="place", env_steps=40, evaluate_every=0)
+    pureward.train(config)
+    collect(name, run, data, episodes=1, held_out=0, failures=0, device="cpu")
+    config = replace(config, method="nn-pugail", demonstrations=str(data))
+    with config.make_env(1, "cpu", cameras=True) as env:
+        assert load_supervision(config, env).images == tuple(stored.split(","))
+        with pytest.raises(InputError, match=f"got --frames {asked} and {stored} in"):
+            load_supervision(replace(config, frames=asked), env)
 
 
 def test_bad_arguments_are_refused(run, demonstrations, tmp_path):

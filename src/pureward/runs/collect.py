@@ -119,7 +119,8 @@ def collect(
         _check_space(out, kept, painter if frames else None)
         facts = _facts(policy, drawing, stages=stages, frames=frames, compact=compact, seed=seed)
         stored = (painter.draw(episode) if frames else episode for episode in kept)
-        writing.write_episodes(folder, stored, task=task, name=out.name)
+        images = {"images": list(config.image_keys)}
+        writing.write_episodes(folder, stored, task=task, name=out.name, facts=images)
         return Collected(path=out, splits=write_card(folder, kept, painter, facts))
 
 

@@ -4,7 +4,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pureward.data.dataset import Dataset, find_reader, read_dataset, with_ends
+from pureward.data.dataset import (
+    Dataset,
+    find_reader,
+    in_another_order,
+    read_dataset,
+    with_ends,
+)
 from pureward.data.draw import draw
 from pureward.data.episodes import TRAIN, check_rated
 from pureward.data.frames import FrameBank
@@ -84,6 +90,12 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> Dataset:
         raise InputError(
             f"data must be of the run's own task, {config.task!r}, and {path} is of "
             f"{dataset.task!r}; collect a dataset on this task"
+        )
+    keys, names = config.image_keys, dataset.images
+    if in_another_order(names, keys) or (dataset.task and names and keys not in ((), names)):
+        raise InputError(
+            f"frames must be the images of the data, in its order, got --frames {','.join(keys)} "
+            f"and {','.join(names)} in {path}; choose the same for both"
         )
     if dataset.lossy:
         print(
