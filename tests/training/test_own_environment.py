@@ -90,6 +90,19 @@ def test_a_resumed_run_does_not_join_episodes(tmp_path):
         assert (after != before).all()
 
 
+def test_a_resumed_run_does_not_begin_in_its_first_states_again(tmp_path):
+    config = tiny(tmp_path / "run", task=NAME, env_steps=44, warmup_steps=20, evaluate_every=0)
+    pureward.train(config)
+    directory = RunDirectory(tmp_path / "run")
+    begun = []
+    for saved in (None, checkpoint.read_newest(directory.checkpoints)):
+        with ExitStack() as stack:
+            run = Run(replace(config, env_steps=60), directory, saved, stack)
+            stack.enter_context(run.log)
+            begun.append(torch.cat([run.obs.state, run.env.reset().state]))
+    assert not torch.isin(*begun).any()
+
+
 def test_a_resumed_run_counts_the_absorbing_steps_of_new_episodes(demonstrations, tmp_path):
     """Of an episode that was cut off nothing may be counted to the next one."""
     config = tiny(

@@ -2,6 +2,7 @@
 """The state of a run between two control steps, and what it writes to its directory."""
 
 import math
+import random
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from typing import Any
@@ -239,6 +240,10 @@ class Run:
             self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
             self.truth.load_tensors(tensors)
             if not self.env.state_dict():  # it cannot continue its episodes
+                # Not the seed of the run: its first episodes would begin again.
+                words = (self.config.seed, facts["control_steps"])
+                self.env.seed(random.Random(str(words)).getrandbits(31))
+                self.obs = self.env.reset()
                 self.learner.end_episodes()
                 self.truth.end_episodes()
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
