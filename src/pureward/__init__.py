@@ -3,7 +3,7 @@
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pureward.errors import missing_extra
 
@@ -135,14 +135,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'pureward' has no attribute {name!r}")
-    module, _, attribute = _PUBLIC[name].partition(":")
-    try:
-        return getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) from error
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+
+    def __getattr__(name: str) -> object:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'pureward' has no attribute {name!r}")
+        module, _, attribute = _PUBLIC[name].partition(":")
+        try:
+            return getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            raise missing_extra(error) from error
 
 
 def __dir__() -> list[str]:

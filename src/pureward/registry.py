@@ -11,11 +11,12 @@ from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from pureward.errors import InputError
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class UnknownNameError(InputError, KeyError):
@@ -66,6 +67,10 @@ class Registry(dict[str, T]):
         load_plugins()
         return super().__len__()
 
+    @overload
+    def get(self, name: str, default: None = None) -> T | None: ...
+    @overload
+    def get(self, name: str, default: D) -> T | D: ...
     def get(self, name: str, default: Any = None) -> Any:
         """The object of a name, or the default."""
         return super().get(name, default) if name in self else default

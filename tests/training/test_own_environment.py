@@ -72,6 +72,13 @@ def test_a_reward_is_learned_and_the_run_resumed_evaluated_probed_and_shown(
     printed = capsys.readouterr().out
     assert "2 episodes" in printed
     assert f"over 3 steps, policy {out}" in printed
+    pureward.probe(str(out), str(tmp_path / "probe"), episodes=1, device="cpu")
+    assert (tmp_path / "probe/evidence.png").exists()
+    counts = {"episodes": 1, "held_out": 0, "failures": 0}
+    pureward.collect(NAME, str(out), str(tmp_path / "own"), device="cpu", **counts)
+    assert len(read_dataset(tmp_path / "own")) == 1
+    last = out / "snapshots/step-000000000120.safetensors"
+    assert load_policy(str(out), str(last)).env_steps == 120
 
 
 def test_a_resumed_run_does_not_join_episodes(tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -21,9 +22,10 @@ from pureward.errors import InputError
 from pureward.pixels import SIDE
 
 #: The frames of an episode (T + 1, …), alone or with its rewards (T,).
-Recorded = NDArray | Tensor | tuple[NDArray | Tensor, NDArray | Tensor]
+Array = NDArray[np.generic] | Tensor
+Recorded = Array | tuple[Array, Array]
 #: A path, the id of a Minari dataset in the local cache, episodes, or arrays of images.
-Source = str | os.PathLike[str] | Sequence[Episode] | NDArray | Tensor | Sequence[Recorded]
+Source = str | os.PathLike[str] | Sequence[Episode] | Array | Sequence[Recorded]
 
 
 _MOST_SIDE = 8192  # pixels of a frame's height or width

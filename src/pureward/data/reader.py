@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pureward.data.episodes import Episode, check_split, split_by_share
@@ -105,7 +106,7 @@ class Reader:
     can_read: Callable[[Path], bool]
     """Whether a path holds this format; should read little."""
     read: Callable[[Path, Options], Dataset]
-    copy: Callable[[Path, Path, Callable[[int], NDArray]], None] | None = None
+    copy: Callable[[Path, Path, Callable[[int], NDArray[np.generic]]], None] | None = None
     """Copies a dataset with other rewards; None to copy it in our own format. Called with its path,
     the path of the copy, and a function that returns the rewards (T,) of an episode by number."""
     copy_suffix: str = ""

@@ -95,7 +95,12 @@ class ProbeResult:
 
 
 def probe(
-    run: Path, out: Path | None = None, *, episodes: int = 16, device: str = "auto", seed: int = 0
+    run: str | Path,
+    out: str | Path | None = None,
+    *,
+    episodes: int = 16,
+    device: str = "auto",
+    seed: int = 0,
 ) -> ProbeResult:
     """Find the verdict on a run, and show the episodes where its reward is most wrong.
 
@@ -108,12 +113,13 @@ def probe(
     """
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
+    run = Path(run)
     history, place = read_history(run), str(find_device(device))
     scored, env_steps, control_step = score_policy(history, episodes, place, seed)
     order = by_difference(scored)
     title = f"{history.task}, {history.method}, episode"
     strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
-    out = out or run / "probe"
+    out = Path(out or run / "probe")
     picture, film, table = (out / name for name in ("evidence.png", "evidence.mp4", "probe.json"))
     save_figure(draw_strips(strips), picture)
     film_strip(strips[0], film, 1.0 / control_step)

@@ -83,7 +83,9 @@ class PurewardVectorEnv(VectorEnv):
         self._frames = obs.frames
         return _to_numpy(obs, self._observes_frames), {}
 
-    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict]:
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Apply one action per world."""
         step = self.env.step(_to_tensor(actions, self.env.device))
         truncated = step.truncated.cpu().numpy().copy()

@@ -27,6 +27,7 @@ from pureward.runs.checkpoint import flattened, under
 from pureward.types import find_device
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from pureward.data.dataset import Source
@@ -142,10 +143,10 @@ class OnlineReward:
     @torch.inference_mode(False)  # tensors made in that mode could not be changed outside it
     def observe(
         self,
-        frames: "NDArray | Tensor",
-        ended: "NDArray | Tensor | Sequence[bool] | bool",
-        terminated: "NDArray | Tensor | Sequence[bool] | bool | None" = None,
-        stepped: "NDArray | Tensor | Sequence[bool] | None" = None,
+        frames: "NDArray[np.generic] | Tensor",
+        ended: "NDArray[np.generic] | Tensor | Sequence[bool] | bool",
+        terminated: "NDArray[np.generic] | Tensor | Sequence[bool] | bool | None" = None,
+        stepped: "NDArray[np.generic] | Tensor | Sequence[bool] | None" = None,
     ) -> None:
         """Add the agent's newest frames, one per world, to the unlabeled data.
 
@@ -175,7 +176,7 @@ class OnlineReward:
             self.learner.adversary.remember(self.frames, steps, self._generator)
 
     @torch.inference_mode(False)
-    def restart(self, worlds: "NDArray | Tensor | Sequence[bool]") -> None:
+    def restart(self, worlds: "NDArray[np.generic] | Tensor | Sequence[bool]") -> None:
         """Begin new episodes in worlds that were reset before an end was observed.
 
         Args:
@@ -210,7 +211,7 @@ class OnlineReward:
         return metrics
 
     @torch.no_grad()
-    def __call__(self, frames: "NDArray | Tensor") -> Tensor:
+    def __call__(self, frames: "NDArray[np.generic] | Tensor") -> Tensor:
         """Return the rewards of frames, float32 (batch,), on the device.
 
         Args:

@@ -48,8 +48,8 @@ class Collected:
 
 def collect(
     task: str,
-    policy: Path,
-    out: Path,
+    policy: str | Path,
+    out: str | Path,
     *,
     episodes: int = 50,
     stages: bool = False,
@@ -82,6 +82,7 @@ def collect(
         The path of the dataset, and what is in it.
     """
     check_seed(seed)
+    policy, out = Path(policy), Path(out)
     last = _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     own = task not in TASKS  # frames of other environments cannot be drawn later
     frames = frames or own

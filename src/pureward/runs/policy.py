@@ -43,7 +43,9 @@ def snapshots(run: Path) -> list[Path]:
     return kept_steps(RunDirectory(run).snapshots, ".safetensors")
 
 
-def load_policy(run: str | Path, snapshot: Path | None = None, device: str = "cpu") -> SavedPolicy:
+def load_policy(
+    run: str | Path, snapshot: str | Path | None = None, device: str = "cpu"
+) -> SavedPolicy:
     """Load a policy of a run.
 
     Args:
@@ -56,7 +58,7 @@ def load_policy(run: str | Path, snapshot: Path | None = None, device: str = "cp
     """
     run = Path(run)
     config = read_config(RunDirectory(run))
-    path = snapshot or next(reversed(snapshots(run)), None)
+    path = Path(snapshot) if snapshot else next(reversed(snapshots(run)), None)
     if path is None:
         raise InputError(f"{run} has no policy snapshot yet; let it run longer")
     env_steps = step_of(path)

@@ -63,7 +63,7 @@ class Evaluation:
 
 
 def evaluate_run(
-    run: Path,
+    run: str | Path,
     *,
     episodes: int = 100,
     distractors: str = "",
