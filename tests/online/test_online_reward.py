@@ -64,6 +64,13 @@ def test_it_learns_to_pay_for_successes_alone():
     assert verdict.numbers["mean/held_out"] > verdict.numbers["mean/replay"] + 0.3
 
 
+def test_it_learns_with_a_capacity_smaller_than_its_batch():
+    small = {"capacity": CONFIG.batch - 1, "config": CONFIG, "device": "cpu", "prior": 0.3}
+    reward = OnlineReward(small_demonstrations(), **small)
+    observed(reward, 4, CONFIG.batch)
+    assert reward.learn()
+
+
 def test_a_metric_that_is_not_finite_is_an_error(monkeypatch):
     reward = OnlineReward(small_demonstrations(), config=CONFIG, device="cpu", prior=0.3)
     observed(reward, 4, 20)

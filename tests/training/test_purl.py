@@ -409,6 +409,13 @@ def test_an_estimated_prior_does_not_wait_for_more_steps_than_the_replay_holds(m
     assert "prior/value" in read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
 
 
+def test_the_discriminator_learns_from_a_replay_smaller_than_its_batch(data, tmp_path):
+    small = {"replay": ReplayConfig(capacity=15), "worlds": 6, "batch": 12}
+    config = learned(tmp_path / "run", "gail", data, reward=replace(REWARD, batch=16), **small)
+    pureward.train(config)
+    assert "risk/value" in read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]
+
+
 def test_an_estimated_prior_is_logged_with_its_interval(more, tmp_path):
     pureward.train(learned(tmp_path / "run", "nn-pugail", more, prior="bbe", worlds=8))
     last = read_metrics(tmp_path / "run/metrics.jsonl", "train")[-1]

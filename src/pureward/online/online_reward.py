@@ -123,7 +123,11 @@ class OnlineReward:
         if prior is None and row.takes_prior:
             prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
         self.learner = RewardLearner(
-            replace(config, memory=min(config.memory, 5 * capacity)),
+            replace(
+                config,
+                batch=min(config.batch, capacity),
+                memory=min(config.memory, 5 * capacity),
+            ),
             data,
             self.frames,
             method=method,

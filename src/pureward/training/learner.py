@@ -219,7 +219,8 @@ class Learner:
         return frames | {f"labels.{name}": value for name, value in self.labels.tensors().items()}
 
     def _can_update_discriminator(self) -> bool:
-        return self.purl.adversary is not None and len(self.replay) >= self.config.reward.batch
+        enough = min(self.config.reward.batch, self.replay.layout.steps)
+        return self.purl.adversary is not None and len(self.replay) >= enough
 
     # A captured call must return a tensor.
 
