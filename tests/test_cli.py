@@ -18,10 +18,11 @@ from pureward.training.presets import preset
 LIGHT = "from pureward import cli; cli.tasks = lambda: print('1 ± 2'); cli.main(['tasks'])"
 
 
-def test_a_closed_pipe_exits_with_141_and_no_message():
+@pytest.mark.parametrize("script", [LIGHT, "from pureward import cli; cli.main(['--version'])"])
+def test_a_closed_pipe_exits_with_141_and_no_message(script):
     read, write = os.pipe()
     os.close(read)  # as `head` does
-    command = [sys.executable, "-c", LIGHT]
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert done.returncode == 141

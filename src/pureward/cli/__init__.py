@@ -22,10 +22,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input prints one sentence and exits with code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     _repair_streams()
-    if arguments == ["--version"]:
-        print(f"pureward {pureward.__version__}")
-        return
     try:
+        if arguments == ["--version"]:
+            print(f"pureward {pureward.__version__}", flush=True)
+            return
         verbs = {
             "tasks": tasks,
             "show": show,
