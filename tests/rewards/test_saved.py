@@ -56,6 +56,11 @@ def test_a_loaded_reward_equals_the_saved_one(kind, tmp_path, small_network, sce
     torch.testing.assert_close(values, reward(frames), atol=1e-6, rtol=0)
     assert loaded.spec == reward.spec
     assert loaded(frames[:0]).shape == (0,)
+    last = frames.permute(0, 2, 3, 1)
+    assert torch.equal(loaded(last), values)
+    assert torch.equal(loaded(last.numpy()), values)
+    with pytest.raises(InputError, match="must have shape"):
+        loaded(last[:, :-1])
     assert sorted(p.name for p in (tmp_path / "reward").iterdir()) == [
         "reward.json",
         "reward.safetensors",
@@ -269,9 +274,9 @@ def test_frames_of_another_shape_are_rejected(saved):
         load_reward(saved)(torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
 
 
-def test_frames_must_be_tensors(saved):
-    with pytest.raises(InputError, match="frames must be a tensor .* got ndarray"):
-        load_reward(saved)(np.zeros((2, 3, 64, 64), dtype=np.uint8))
+def test_arrays_must_be_uint8(saved):
+    with pytest.raises(InputError, match="frames must be uint8 .* got ndarray"):
+        load_reward(saved)(np.zeros((2, 3, 32, 32), dtype=np.float32))
 
 
 @pytest.mark.parametrize("kind", ["imitation", "regression", "gated"])

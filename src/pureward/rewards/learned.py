@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pureward.errors import InputError
 from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved
 from pureward.rewards.compose import ensemble_minimum, gated_reward, imitation_reward
 from pureward.rewards.network import FrameNetwork, NetworkConfig
+from pureward.types import checked_tensor
 
 # Rewards are float32: a larger bound would be infinite.
 _LARGEST = torch.finfo(torch.float32).max
@@ -150,8 +153,19 @@ class LearnedReward:
         """The annotated reward that a learned reward of 0 corresponds to."""
         return self.spec.lowest if self.spec.reward == "gated" else 0.0
 
-    def __call__(self, frames: Tensor) -> Tensor:
-        """Return float32 rewards (batch,) of uint8 frames, on the networks' device."""
+    def __call__(self, frames: NDArray[np.generic] | Tensor) -> Tensor:
+        """Return float32 rewards (batch,) of frames, on the networks' device.
+
+        Args:
+            frames: uint8 (batch, channels, height, width), or channels last.
+        """
+        if isinstance(frames, np.ndarray) and frames.dtype == np.uint8:
+            frames = torch.from_numpy(frames.copy())
+        frames = checked_tensor(frames, "frames must be uint8 (batch, channels, height, width)")
+        network = self.spec.network
+        sides = (network.height, network.width)
+        if frames.shape[1:] == (*sides, network.frame_channels) != (network.frame_channels, *sides):
+            frames = frames.permute(0, 3, 1, 2)
         return self.from_scores(self.scores(frames))
 
     @torch.no_grad()

@@ -72,7 +72,8 @@ def load_reward(
         arithmetic: "auto" for the fastest that the device supports.
 
     Returns:
-        A function from frames (batch, channels, height, width) uint8 to rewards (batch,) float32.
+        A function from frames (batch, channels, height, width) uint8, numpy or torch, also with
+        channels last, to rewards (batch,) float32.
     """
     if not isinstance(directory, str | os.PathLike):
         raise InputError(
