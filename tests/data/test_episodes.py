@@ -417,7 +417,7 @@ DAMAGES = {
     ),
     "unknown format": (_metadata(data_format="pickle"), "data: cannot be read"),
     "another package": (_metadata(data_format="arrow"), "data: .*"),
-    "no metadata": (lambda d: (d / "metadata.json").unlink(), "is not a dataset"),
+    "no metadata": (lambda d: (d / "metadata.json").unlink(), "metadata.json: cannot be"),
 }
 
 

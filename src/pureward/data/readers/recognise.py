@@ -24,9 +24,10 @@ DEMUXERS = {
 
 
 def minari_folder(path: Path) -> Path | None:
-    """Return the folder with metadata.json of a path, or of an id in the local cache, or None."""
+    """Return the folder with the data of a path, or of an id in the local cache, or None."""
     for folder in (path / "data", path):
-        if (folder / "metadata.json").is_file():
+        # Either: a copy that was stopped has one of them, and its reader says which is missing.
+        if any((folder / name).is_file() for name in ("metadata.json", "main_data.hdf5")):
             return folder
     root = Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari/datasets")
     cached = root / path / "data"  # NAMESPACE/NAME-v0 is a folder of this name
