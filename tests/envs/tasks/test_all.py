@@ -79,3 +79,9 @@ def test_shapes_by_hand():
 def test_an_unknown_task_lists_the_known_ones():
     with pytest.raises(pureward.InputError, match="unknown task 'run'; choose from walker, reach"):
         TASKS["run"]
+
+
+def test_a_missing_dm_control_is_told(monkeypatch):
+    monkeypatch.setattr("pureward.envs.tasks.suite.find_spec", lambda name: None)
+    with pytest.raises(pureward.InputError, match="pip install --no-deps dm-control"):
+        TASKS["reach"].build()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pureward.envs.tasks.task import Reset
+from pureward.errors import MissingExtraError
 
 
 def read_spec(file: str) -> mujoco.MjSpec:
@@ -18,8 +19,11 @@ def read_spec(file: str) -> mujoco.MjSpec:
     dm_control itself is not imported, because it looks for a display.
     """
     package = find_spec("dm_control")
-    assert package is not None, "dm_control is a dependency"
-    assert package.origin is not None
+    if package is None or package.origin is None:  # on Python 3.13 no extra installs it
+        raise MissingExtraError(
+            "this needs the package dm_control, which is not installed; "
+            "install it with pip install --no-deps dm-control"
+        )
     return mujoco.MjSpec.from_file(str(Path(package.origin).parent / file))
 
 
