@@ -33,6 +33,21 @@ def test_floats_that_are_not_colours_are_refused(value, got):
                 to_frames(given)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_a_fourth_channel_that_is_no_alpha_is_refused(dtype):
+    """Four grey images, as `VecFrameStack` stacks them: the newest would be dropped."""
+    images = np.random.default_rng(0).integers(2, size=(2, 64, 64, 4)).astype(dtype)
+    for given in (images, images.transpose(0, 3, 1, 2)):
+        with pytest.raises(
+            InputError, match=r"alpha and must be constant.*; pass images\[..., :3]"
+        ):
+            to_frames(given)
+    stack = to_frames(images.transpose(0, 3, 1, 2)[..., None])
+    assert stack.shape == (2, 12, 64, 64)
+    images[..., 3] = 1
+    assert torch.equal(to_frames(images), to_frames(images[..., :3]))
+
+
 @pytest.mark.parametrize("dtype", [object, "U1", np.uint16, np.longdouble, np.complex64])
 def test_other_types_are_refused(dtype):
     with pytest.raises(

@@ -30,10 +30,10 @@ def to_frames(
     """Return images as uint8 frames (batch, channels, height, width), resized with antialiasing.
 
     Args:
-        images: (batch, height, width), or with channels last or first: 1 (grey), 3, 4 (alpha is
-            dropped) or a multiple of 3 (several images); (batch, images, …) is a stack of images,
-            oldest first. uint8, or floating point in [0, 1]; others raise `InputError`: at once if
-            they are on a CPU, in a later call if they are on CUDA.
+        images: (batch, height, width), or with channels last or first: 1 (grey), 3, 4 (alpha, which
+            is constant, is dropped) or a multiple of 3 (several images); (batch, images, …) is a
+            stack of images, oldest first. uint8, or floating point in [0, 1]; others raise
+            `InputError`: at once if they are on a CPU, in a later call if they are on CUDA.
         device: where the frames go.
         size: height and width of the frames; None keeps those of the images.
     """
@@ -57,7 +57,6 @@ def to_frames(
         return torch.cat(frames, dim=1)
     if pixels.is_floating_point():
         _check_range(pixels)
-    pixels = pixels.to(device)
     first, last = pixels.shape[1], pixels.shape[-1]
     if _are_channels(last) and not (_are_channels(first) and first < last):
         pixels = pixels.permute(0, 3, 1, 2)
@@ -67,6 +66,9 @@ def to_frames(
             f"{tuple(images.shape)}; pass grey or colour images"
         )
     channels = pixels.shape[1]
+    if channels == 4:
+        _check_alpha(pixels[:, 3])
+    pixels = pixels.to(device)
     pixels = pixels.expand(-1, 3, -1, -1) if channels == 1 else pixels
     pixels = pixels[:, :3] if channels == 4 else pixels
     if pixels.is_floating_point():
@@ -110,19 +112,36 @@ def _are_channels(count: int) -> bool:
 
 
 def _check_range(pixels: Tensor) -> None:
-    """Refuse values that are NaN or beyond [0, 1]; on CUDA in a later call, without waiting."""
+    """Refuse values that are NaN or beyond [0, 1]."""
     low, high = pixels.aminmax()  # NaN if there is one
     within = (low > -_ROUNDING) & (high < 1 + _ROUNDING)
-    if _beyond(pixels.device).raised(~within):
+    if _was_true("range", ~within):
         got = "others or NaN before" if pixels.is_cuda else f"{low:g} to {high:g}"
-        _beyond.cache_clear()
         raise InputError(
             f"floating-point images must lie in [0, 1], got {got}; scale them to that range, "
             "or use uint8"
         )
 
 
+def _check_alpha(alpha: Tensor) -> None:
+    """Refuse a fourth channel that may be a fourth grey image."""
+    low, high = alpha.aminmax()
+    if _was_true("alpha", low != high):
+        raise InputError(
+            "the fourth channel of images is alpha and must be constant, got different values; "
+            "pass images[..., :3], or four grey images as (batch, 4, height, width, 1)"
+        )
+
+
+def _was_true(name: str, now: Tensor) -> bool:
+    """Return whether a condition is true; on CUDA in a later call, without waiting."""
+    raised = _flag(name, now.device).raised(now)
+    if raised:
+        _flag.cache_clear()
+    return raised
+
+
 @lru_cache
-def _beyond(device: torch.device) -> AsyncFlag:
+def _flag(name: str, device: torch.device) -> AsyncFlag:
     with torch.inference_mode(False):  # for calls within that mode and outside it
         return AsyncFlag(device)

@@ -50,7 +50,7 @@ def test_frames_are_resized_once_by_the_function_that_rewards_use(tmp_path):
     [
         IMAGES.transpose(0, 3, 1, 2).copy(),
         IMAGES[..., 0].copy(),
-        np.concatenate([IMAGES, IMAGES[..., :1]], axis=-1),
+        np.concatenate([IMAGES, np.full_like(IMAGES[..., :1], 255)], axis=-1),
     ],
 )
 def test_channels_first_grey_and_alpha(tmp_path, images):
