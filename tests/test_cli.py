@@ -382,6 +382,7 @@ def test_config_prints_the_source_of_each_setting(capsys):
     assert origins["method"] == "command line"
     assert origins["prior"] == "preset fast of reach: imitation pu"
     assert origins["reward.slack"] == "default"
+    assert "reward.network.height" not in origins, "frames decide it"
 
 
 @pytest.mark.parametrize(

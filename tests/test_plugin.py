@@ -143,5 +143,6 @@ def test_all_of_them_train_together(ran):
 def test_a_task_from_outside_is_listed_and_has_an_expert(ran):
     printed, _ = ran
     assert "\ntoy-task " in printed
+    assert "\ntoy-env " in printed
     assert '\ntask = "toy-task"' in printed
     assert "finished after 80 env steps" in printed

@@ -93,10 +93,10 @@ def settings_shown(arguments: list[str]) -> Iterator[list[str]]:
         return
     from pureward.rewards.network import NetworkConfig
     from pureward.runs.config import RunConfig
+    from pureward.runs.config_file import FROM_FRAMES
 
     reward = type(RunConfig().reward)
-    own = ["frame_channels", "height", "width"]
-    hidden = {RunConfig: ["task"], NetworkConfig: own, reward: []}
+    hidden = {RunConfig: ["task"], NetworkConfig: FROM_FRAMES, reward: []}
     if {"-h", "--help"} & set(arguments) and "--help-all" not in arguments:
         common = _COMMON if arguments[0] == "expert" else (*_OF_REWARDS, *_COMMON)
         hidden[RunConfig] = [each.name for each in fields(RunConfig) if each.name not in common]

@@ -40,8 +40,8 @@ def evaluation_text(evaluation: dict[str, float]) -> str:
 
 
 def tasks() -> None:
-    """List the tasks with their sizes."""
-    from pureward.envs import make
+    """List the tasks with their sizes, and the environments of plugins."""
+    from pureward.envs import ENVIRONMENTS, make
     from pureward.envs.tasks import TASKS
 
     line = "{:8} {:>5} {:>7} {:>7} {:>12}  {:11} {}"
@@ -52,6 +52,8 @@ def tasks() -> None:
         seconds = f"{env.control_step:g} s"
         row = (name, env.state_size, env.action_size, task.horizon, seconds, frames, task.summary)
         print(line.format(*row))
+    for name in ENVIRONMENTS:
+        print(f"{name:8} an environment of a plugin")
 
 
 def show(

@@ -23,6 +23,8 @@ T = TypeVar("T")
 OFFLINE = "offline"
 #: Folders of data, which may be moved before a run is resumed.
 DATA = {"demonstrations", "annotations", "failures"}
+#: Settings of a network that the frames of the environment decide.
+FROM_FRAMES = ["frame_channels", "height", "width"]
 #: Settings that a resumed run may change: how long, where and from which folders it runs.
 MAY_CHANGE = DATA | {"out", "env_steps", "budget_seconds", "stop_at_return", "device", "videos"}
 MAY_CHANGE |= {"actors", "executor", "address", "actor_timeout"}
@@ -68,12 +70,13 @@ def to_toml(config: RunConfig, origins: Mapping[str, str]) -> str:
     """Return the settings as TOML, one per line, with the source of each value as a comment.
 
     Args:
-        config: all settings. Data folders are left out: they are given with each run.
+        config: all settings. Left out are folders of data, which are given with each run, and the
+            shape of frames, which is the environment's.
         origins: setting → source, for those that are not the default.
     """
     lines = []
     for name, value in flat(to_json(config)).items():
-        if value is None or name in DATA:
+        if value is None or name in DATA or name.removeprefix("reward.network.") in FROM_FRAMES:
             continue
         # JSON would write a letter beyond 16 bits as two escapes, which TOML does not have.
         line = f"{name} = {json.dumps(value, ensure_ascii=False)}"
