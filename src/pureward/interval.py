@@ -45,6 +45,6 @@ def bootstrap(values: np.ndarray) -> tuple[float, float]:
     2,000 resamples by a fixed seed, so a table is the same every time.
     """
     rng = np.random.default_rng(0)
-    drawn = values[rng.integers(len(values), size=(len(values), 2000))]
-    low, high = np.quantile(interquartile_mean(drawn), (0.025, 0.975))
+    sampled = values[rng.integers(len(values), size=(len(values), 2000))]
+    low, high = np.quantile(interquartile_mean(sampled), (0.025, 0.975))
     return float(low), float(high)

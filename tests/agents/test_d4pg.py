@@ -272,7 +272,7 @@ def test_each_world_has_its_own_exploration_scale():
     exploration = Exploration(config, worlds=30, action_size=4, generator=rng)
     assert exploration.scale.min() >= 0.05
     assert exploration.scale.max() <= 0.4
-    draws = torch.stack([exploration.draw(rng) for _ in range(2000)])
+    draws = torch.stack([exploration.sample(rng) for _ in range(2000)])
     spread = draws.transpose(0, 1).flatten(1).std(dim=1)
     torch.testing.assert_close(spread, exploration.scale[:, 0], rtol=0.05, atol=0)
     same = Exploration(ExplorationConfig(), worlds=3, action_size=1, generator=rng)

@@ -10,7 +10,7 @@ from pureward.errors import InputError
 def drawn(steps: int, **settings) -> torch.Tensor:
     rng = torch.Generator().manual_seed(0)
     noise = Exploration(ExplorationConfig(**settings), worlds=400, action_size=3, generator=rng)
-    return torch.stack([noise.draw(rng) for _ in range(steps)])
+    return torch.stack([noise.sample(rng) for _ in range(steps)])
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.8])

@@ -18,7 +18,7 @@ from pureward.rewards.config import RewardConfig  # noqa: E402
 from pureward.rewards.discriminator import Discriminator, measured  # noqa: E402
 from pureward.rewards.network import NetworkConfig, ResidualCNN  # noqa: E402
 from pureward.rewards.risks.pu import nnpu, pn, upu  # noqa: E402
-from pureward.rewards.view import View, apply, draw  # noqa: E402
+from pureward.rewards.view import View, apply, sample_distortions  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
 DTYPE = torch.bfloat16 if ON_CUDA else torch.float32
@@ -64,10 +64,10 @@ def unpacked(packed: torch.Tensor, images: int) -> torch.Tensor:
 )
 def test_distortions_equal_plain_distortions(images, config):
     frames = some_frames(2, 3 * images)
-    drawn = draw(frames.shape, config, device=DEVICE)
-    packed = distortion.distorted(frames, drawn.parameters, config, None, DTYPE)
+    distortions = sample_distortions(frames.shape, config, device=DEVICE)
+    packed = distortion.distorted(frames, distortions.parameters, config, None, DTYPE)
     assert packed.shape[-1] == 4 * distortion.image_slots(images)
-    expected = apply(frames, drawn, config)
+    expected = apply(frames, distortions, config)
     torch.testing.assert_close(unpacked(packed, images), expected, atol=TOLERANCE, rtol=0)
     slots = packed.view(*packed.shape[:3], -1, 4)
     assert slots[..., 3].abs().max() == 0
@@ -83,10 +83,10 @@ def test_frames_of_any_size_are_distorted_without_touching_their_neighbours(side
     rng = torch.Generator().manual_seed(0)
     frames = torch.randint(0, 256, (2, 3, *sides), dtype=torch.uint8, generator=rng).to(DEVICE)
     view = View.only(contrast=(0.5, 2.0))
-    drawn = draw(frames.shape, view, device=DEVICE)
-    packed = distortion.distorted(frames, drawn.parameters, view, None, torch.float32)
+    distortions = sample_distortions(frames.shape, view, device=DEVICE)
+    packed = distortion.distorted(frames, distortions.parameters, view, None, torch.float32)
     monkeypatch.undo()
-    expected = apply(frames, drawn, view)
+    expected = apply(frames, distortions, view)
     torch.testing.assert_close(unpacked(packed, 1), expected, atol=1e-5, rtol=0)
     assert (room[len(room) // 2 :] == -7).all()
 
@@ -94,10 +94,10 @@ def test_frames_of_any_size_are_distorted_without_touching_their_neighbours(side
 def test_noise_is_uniform_and_depends_on_the_seed():
     config = View.only(noise=16.0)
     frames = torch.full((4, 6, 32, 32), 128, dtype=torch.uint8, device=DEVICE)
-    drawn = draw(frames.shape, View.off(), device=DEVICE)
+    distortions = sample_distortions(frames.shape, View.off(), device=DEVICE)
     one, same, other = (
         distortion.distorted(
-            frames, drawn.parameters, config, torch.tensor([s], device=DEVICE), torch.float32
+            frames, distortions.parameters, config, torch.tensor([s], device=DEVICE), torch.float32
         )
         for s in (7, 7, 8)
     )
@@ -120,8 +120,8 @@ def test_map_and_gradients_equal_plain_ones(taps, channels, blocks, monkeypatch)
     network = ResidualCNN(config).to(DEVICE, memory_format=torch.channels_last)
     frames = some_frames(2, channels)
     off = View.off()
-    drawn = draw(frames.shape, off, device=DEVICE)
-    packed = distortion.distorted(frames, drawn.parameters, off, None, DTYPE)
+    distortions = sample_distortions(frames.shape, off, device=DEVICE)
+    packed = distortion.distorted(frames, distortions.parameters, off, None, DTYPE)
     fused = trunk.last_map(network, packed).permute(0, 3, 1, 2)
     plain = frames.float() / 255
     for stage in network.stages:

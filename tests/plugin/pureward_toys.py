@@ -26,7 +26,7 @@ from pureward.data.episodes import Episode
 from pureward.distributed.jobs import Job, Result
 from pureward.envs import BatchEnv
 from pureward.rewards.network import FrameNetwork, NetworkConfig, scaled
-from pureward.rewards.priors import Evidence, Prior
+from pureward.rewards.priors import Prior, PriorData
 from pureward.rewards.risks import Risk, RiskKind
 from pureward.types import Observation, Step
 
@@ -53,7 +53,7 @@ class Line(BatchEnv):
 
     def reset(self) -> Observation:
         self.elapsed.zero_()
-        self._place = self._drawn()
+        self._place = self._sampled()
         return self._seen()
 
     def step(self, action: Tensor) -> Step:
@@ -62,7 +62,7 @@ class Line(BatchEnv):
         near = self._place.abs().flatten() < 0.2
         arrival, ended = self._seen(), self.elapsed >= self.horizon
         if self.resets:
-            self._place = torch.where(ended[:, None], self._drawn(), self._place)
+            self._place = torch.where(ended[:, None], self._sampled(), self._place)
             self.elapsed.masked_fill_(ended, 0)
         return Step(
             obs=self._seen(),
@@ -73,7 +73,7 @@ class Line(BatchEnv):
             final_obs=arrival,
         )
 
-    def _drawn(self) -> Tensor:
+    def _sampled(self) -> Tensor:
         shape = (self.worlds, 1)
         return 2.0 * torch.rand(shape, generator=self._random, device=self.device) - 1.0
 
@@ -170,9 +170,9 @@ class ToyPrior(Prior):
     def __init__(self, start: float) -> None:
         self.eta = start
 
-    def __call__(self, evidence: Evidence) -> float:
-        if evidence.unlabeled_logits is not None:
-            share = (evidence.unlabeled_logits > 0).float().mean().item()
+    def __call__(self, data: PriorData) -> float:
+        if data.unlabeled_logits is not None:
+            share = (data.unlabeled_logits > 0).float().mean().item()
             self.eta = 0.9 * self.eta + 0.1 * min(0.9, max(0.1, share))
         return self.eta
 

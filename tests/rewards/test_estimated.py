@@ -10,7 +10,7 @@ import torch
 from pureward.errors import InputError
 from pureward.rewards.priors.estimated import EstimatedPrior
 from pureward.rewards.priors.estimators import ESTIMATORS
-from pureward.rewards.priors.prior import Evidence, parse_prior
+from pureward.rewards.priors.prior import PriorData, parse_prior
 
 FRAMES = 40
 
@@ -24,10 +24,10 @@ def scores(successes: int, failures: int, *, apart: float = 6.0, seed: int = 0):
     return logits, torch.arange(successes + failures).repeat_interleave(FRAMES)
 
 
-def evidence(successes: int, failures: int, *, held_out: int = 40, **rest) -> Evidence:
+def prior_data(successes: int, failures: int, *, held_out: int = 40, **rest) -> PriorData:
     p, p_episodes = scores(held_out, 0, seed=1, **rest)
     u, u_episodes = scores(successes, failures, seed=2, **rest)
-    return Evidence(
+    return PriorData(
         held_out_positive_logits=p,
         held_out_episodes=p_episodes,
         unlabeled_logits=u,
@@ -43,22 +43,22 @@ def latest(prior: EstimatedPrior):
 def test_estimates_are_smoothed_and_kept_without_scores():
     prior = EstimatedPrior("bbe")
     assert prior.wants == {"scores"}
-    assert prior(Evidence()) == 0.1
+    assert prior(PriorData()) == 0.1
     assert prior.latest is None
-    first = prior(evidence(20, 80))
+    first = prior(prior_data(20, 80))
     value = latest(prior).value
     assert value == pytest.approx(0.2, abs=0.02)
     assert first == latest(prior).smoothed == pytest.approx(0.05 + value / 2)
-    second = prior(evidence(20, 80))
+    second = prior(prior_data(20, 80))
     assert second == pytest.approx(first / 2 + value / 2)
-    assert prior(Evidence()) == second
+    assert prior(PriorData()) == second
 
 
 def test_interval_contains_the_truth_and_narrows_with_trajectories():
     widths = []
     for times in (1, 9):
         prior = EstimatedPrior("bbe")
-        prior(evidence(8 * times, 12 * times, held_out=20 * times))
+        prior(prior_data(8 * times, 12 * times, held_out=20 * times))
         _, low, high, *_ = latest(prior)
         assert low < 0.4 < high
         widths.append(high - low)
@@ -67,19 +67,19 @@ def test_interval_contains_the_truth_and_narrows_with_trajectories():
 
 def test_stays_at_the_floor_until_d_separates_the_sets():
     prior = EstimatedPrior("bbe", floor=0.02)
-    assert prior(evidence(50, 50, apart=0.2)) == 0.02
+    assert prior(prior_data(50, 50, apart=0.2)) == 0.02
     assert latest(prior).auc < 0.6
-    assert prior(evidence(20, 80)) > 0.1
+    assert prior(prior_data(20, 80)) > 0.1
     # Once begun it continues, also if the policy is as good as the demonstrations.
     before = prior.value
-    assert prior(evidence(100, 0)) == pytest.approx(before / 2 + latest(prior).value / 2)
+    assert prior(prior_data(100, 0)) == pytest.approx(before / 2 + latest(prior).value / 2)
     assert latest(prior).auc < 0.6
 
 
 def test_floor_is_kept_with_a_warning():
     prior = EstimatedPrior("bbe", floor=0.15)
     for _ in range(6):
-        eta = prior(evidence(0, 100, apart=12.0))
+        eta = prior(prior_data(0, 100, apart=12.0))
     assert eta == 0.15
     assert latest(prior).value == 0.0
     assert latest(prior).auc > 0.99
@@ -87,14 +87,14 @@ def test_floor_is_kept_with_a_warning():
     assert "separates the unlabeled frames from the positives (AUC" in said
     assert "agent" not in said  # a fit to logs has none
     assert "cannot tell which, so η is held at 0.15 or above" in said
-    prior(evidence(30, 70, apart=12.0))
+    prior(prior_data(30, 70, apart=12.0))
     assert latest(prior).warning == ""
 
 
 def test_no_warning_with_a_few_successes():
     """Six successes in a hundred: AUC 0.97, but successes are found."""
     prior = EstimatedPrior("bbe")
-    prior(evidence(6, 94, apart=12.0))
+    prior(prior_data(6, 94, apart=12.0))
     assert latest(prior).auc == pytest.approx(0.97, abs=0.005)
     assert latest(prior).value == pytest.approx(0.06, abs=0.005)
     assert latest(prior).warning == ""
@@ -102,42 +102,42 @@ def test_no_warning_with_a_few_successes():
 
 def test_estimates_start_if_half_of_the_episodes_succeed():
     prior = EstimatedPrior("bbe")
-    assert prior(evidence(50, 50, apart=12.0)) == pytest.approx(0.3, abs=0.02)
+    assert prior(prior_data(50, 50, apart=12.0)) == pytest.approx(0.3, abs=0.02)
     assert latest(prior).auc == pytest.approx(0.75, abs=0.01)
 
 
 def test_acc_is_ignored_if_failures_score_like_successes():
     """Positives and failures at +3, the agent at −3: P and U differ, but say nothing about η."""
     failures, episodes = scores(20, 0, seed=3)
-    seen = replace(evidence(0, 100), failure_logits=failures, failure_episodes=episodes)
+    seen = replace(prior_data(0, 100), failure_logits=failures, failure_episodes=episodes)
     prior = EstimatedPrior("acc")
     assert prior(seen) == 0.1
     assert latest(prior).auc > 0.99
     known, episodes = scores(0, 20, seed=3)
-    seen = replace(evidence(60, 40), failure_logits=known, failure_episodes=episodes)
+    seen = replace(prior_data(60, 40), failure_logits=known, failure_episodes=episodes)
     assert prior(seen) == pytest.approx((0.1 + 0.6) / 2, abs=0.02)
 
 
 def test_ceiling_is_kept():
     prior = EstimatedPrior("bbe", ceiling=0.7)
-    prior(evidence(20, 80))
+    prior(prior_data(20, 80))
     for _ in range(6):
-        eta = prior(evidence(100, 0))
+        eta = prior(prior_data(100, 0))
     assert eta == 0.7
 
 
-def test_same_evidence_same_interval():
+def test_same_data_same_interval():
     a, b = EstimatedPrior("bbe", seed=3), EstimatedPrior("bbe", seed=3)
-    a(evidence(5, 15))
-    b(evidence(5, 15))
+    a(prior_data(5, 15))
+    b(prior_data(5, 15))
     assert latest(a) == latest(b)
 
 
 def test_a_resumed_prior_continues_from_its_state():
     prior, again = EstimatedPrior("bbe"), EstimatedPrior("bbe")
-    prior(evidence(20, 80))
+    prior(prior_data(20, 80))
     again.load_state_dict(json.loads(json.dumps(prior.state_dict())))
-    assert again(evidence(60, 40)) == prior(evidence(60, 40))
+    assert again(prior_data(60, 40)) == prior(prior_data(60, 40))
 
 
 @pytest.mark.parametrize("state", [{}, {"value": "x", "begun": True}, {"value": None, "begun": 1}])
@@ -164,8 +164,8 @@ def test_a_state_outside_the_bounds_is_rejected():
 @pytest.mark.parametrize("estimator", ["bbe"])
 def test_one_host_sync_per_estimate(estimator):
     """A host sync before the read of the result raises."""
-    known = evidence(20, 80)
-    on_device = Evidence(
+    known = prior_data(20, 80)
+    on_device = PriorData(
         **{name: part.cuda() for name, part in vars(known).items() if torch.is_tensor(part)}
     )
     prior = EstimatedPrior(estimator)
@@ -190,7 +190,7 @@ def test_acc_by_hand():
     episodes = torch.arange(6)
     prior = EstimatedPrior("acc")
     prior(
-        Evidence(
+        PriorData(
             held_out_positive_logits=p,
             held_out_episodes=episodes,
             unlabeled_logits=u,
@@ -201,7 +201,7 @@ def test_acc_by_hand():
     )
     assert latest(prior).value == pytest.approx(1 / 3)
     before = prior.value
-    worse = Evidence(
+    worse = PriorData(
         held_out_positive_logits=n,  # ranked below the failures: says nothing of η
         held_out_episodes=episodes,
         unlabeled_logits=u,
@@ -224,17 +224,17 @@ def test_acc_by_hand():
 )
 def test_too_few_trajectories_are_rejected(successes, held_out, sentence):
     with pytest.raises(InputError, match=sentence):
-        EstimatedPrior("bbe")(evidence(successes, 1, held_out=held_out))
+        EstimatedPrior("bbe")(prior_data(successes, 1, held_out=held_out))
 
 
 def test_missing_scores_are_named():
     p, episodes = scores(6, 0)
     known = {"held_out_positive_logits": p, "held_out_episodes": episodes}
     with pytest.raises(InputError, match="an estimate by bbe needs unlabeled_logits and unlab"):
-        EstimatedPrior("bbe")(Evidence(**known))
+        EstimatedPrior("bbe")(PriorData(**known))
     both = known | {"unlabeled_logits": p, "unlabeled_episodes": episodes}
     with pytest.raises(InputError, match="an estimate by acc needs failure_logits and failure"):
-        EstimatedPrior("acc")(Evidence(**both))
+        EstimatedPrior("acc")(PriorData(**both))
 
 
 SCORES = {
@@ -251,7 +251,7 @@ SCORES = {
 )
 def test_nan_and_infinite_scores_are_rejected(estimator, name, bad):
     failures, numbers = scores(0, 10, seed=3)
-    known = replace(evidence(20, 80), failure_logits=failures, failure_episodes=numbers)
+    known = replace(prior_data(20, 80), failure_logits=failures, failure_episodes=numbers)
     spoiled = getattr(known, name).clone()
     spoiled[7] = bad
     prior = EstimatedPrior(estimator)
@@ -273,14 +273,14 @@ def test_nan_and_infinite_scores_are_rejected(estimator, name, bad):
         ("unlabeled_logits", torch.Tensor.tolist, "unlabeled_logits must be a tensor.* got list"),
     ],
 )
-def test_evidence_of_wrong_types_is_rejected(name, change, sentence):
-    known = evidence(20, 80)
+def test_data_of_wrong_types_is_rejected(name, change, sentence):
+    known = prior_data(20, 80)
     with pytest.raises(InputError, match=sentence):
         EstimatedPrior("bbe")(replace(known, **{name: change(getattr(known, name))}))
 
 
 def test_episodes_may_be_any_whole_numbers():
-    known, prior, other = evidence(20, 80), EstimatedPrior("bbe"), EstimatedPrior("bbe")
+    known, prior, other = prior_data(20, 80), EstimatedPrior("bbe"), EstimatedPrior("bbe")
     assert known.held_out_episodes is not None
     assert prior(known) == other(replace(known, held_out_episodes=known.held_out_episodes.int()))
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from pureward.errors import InputError
-from pureward.rewards.priors import PRIORS, Evidence, FixedPrior, parse_prior
+from pureward.rewards.priors import PRIORS, FixedPrior, PriorData, parse_prior
 
 
 def test_fixed():
     assert parse_prior("0.25") == FixedPrior(value=0.25)
-    assert parse_prior("0.25")(Evidence()) == 0.25
+    assert parse_prior("0.25")(PriorData()) == 0.25
 
 
 def test_a_number_is_a_fixed_prior():
@@ -30,7 +30,7 @@ def test_unreadable(text):
         parse_prior(text)
 
 
-def test_a_fixed_prior_wants_no_evidence():
+def test_a_fixed_prior_wants_no_data():
     assert not parse_prior("0.25").wants
 
 

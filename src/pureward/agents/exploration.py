@@ -18,7 +18,7 @@ class ExplorationConfig:
     """Settings of the noise that is added to actions."""
 
     low: float = 0.3
-    """Smallest σ; each world draws its own between this and `high`."""
+    """Smallest σ; each world has its own between this and `high`."""
     high: float = 0.3
     """Largest σ; equal to `low` for one σ (Acme's D4PG: 0.3)."""
     correlation: float = 0.0
@@ -47,16 +47,16 @@ class Exploration:
         action_size: int,
         generator: torch.Generator,
     ) -> None:
-        """Draw the σ of each world from the generator, on its device."""
-        draw = torch.rand(worlds, 1, generator=generator, device=generator.device)
-        self.scale = config.low + (config.high - config.low) * draw
+        """Sample the σ of each world from the generator, on its device."""
+        share = torch.rand(worlds, 1, generator=generator, device=generator.device)
+        self.scale = config.low + (config.high - config.low) * share
         self._correlation = config.correlation
         self.noise = torch.zeros(worlds, action_size, device=generator.device)
         """Noise of the last step in units of σ, (worlds, action size); part of checkpoints."""
         if config.correlation:
             self.noise.normal_(generator=generator)
 
-    def draw(self, generator: torch.Generator) -> Tensor:
+    def sample(self, generator: torch.Generator) -> Tensor:
         """Return noise (worlds, action size) for one step."""
         new = torch.randn(self.noise.shape, generator=generator, device=self.noise.device)
         # The variance is 1 at every step for any correlation.

@@ -83,5 +83,5 @@ class Absorbing:
         self._counts.copy_(saved["counts"])
 
     def _mixed(self, frames: Tensor, share: Tensor, generator: torch.Generator) -> Tensor:
-        drawn = torch.rand(len(frames), device=frames.device, generator=generator)
-        return torch.where((drawn < share).view(-1, 1, 1, 1), self.frame, frames)
+        uniform = torch.rand(len(frames), device=frames.device, generator=generator)
+        return torch.where((uniform < share).view(-1, 1, 1, 1), self.frame, frames)

@@ -63,7 +63,7 @@ class FrameBank:
         return self._frames[seen].view(len(rows), -1, *self._frames.shape[2:])
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Return stacks of `count` rows drawn uniformly with replacement."""
+        """Return stacks of `count` rows sampled uniformly with replacement."""
         rows = torch.randint(len(self), (count,), generator=generator, device=self.device)
         return self[rows]
 

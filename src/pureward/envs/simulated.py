@@ -53,7 +53,7 @@ class TaskEnv(BatchEnv):
         self.action_size = int(engine.model.nu)
         self.stagger = stagger
         self._generator = torch.Generator(self.device)
-        self._draw_state = task.reset(engine.model, self.device)
+        self._sample_state = task.reset(engine.model, self.device)
         start = mujoco.MjData(engine.model)
         self._default_state = {
             name: torch.tensor(getattr(start, name)).to(self.device)[None] for name in SAVED
@@ -197,15 +197,15 @@ class TaskEnv(BatchEnv):
             raise InputError("actions must be finite, got NaN or infinity; check the policy")
 
     def _begin(self, mask: Tensor) -> None:
-        """Reset the masked worlds to newly drawn first states."""
+        """Reset the masked worlds to newly sampled first states."""
         state = self.engine.state
-        drawn = self._draw_state(self.worlds, self._generator)
-        if unknown := sorted(drawn.keys() - set(SAVED)):
+        sampled = self._sample_state(self.worlds, self._generator)
+        if unknown := sorted(sampled.keys() - set(SAVED)):
             raise InputError(
-                f"a task's reset must draw fields of the state, got {unknown}; "
+                f"a task's reset must return fields of the state, got {unknown}; "
                 f"choose from {list(SAVED)}"
             )
-        fresh = {**self._default_state, **drawn}
+        fresh = {**self._default_state, **sampled}
         for name in SAVED:
             now = getattr(state, name)
             where = mask.view(-1, *[1] * (now.dim() - 1))

@@ -11,7 +11,7 @@ from pureward.data.frames import FrameBank
 from pureward.errors import InputError, warn
 from pureward.online.supervision import Supervision, subset
 from pureward.purl import Adversary, AgentFrames
-from pureward.rewards.priors import Evidence, Prior
+from pureward.rewards.priors import Prior, PriorData
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
 # Frames of each kind in an estimate.
@@ -45,8 +45,8 @@ class PriorUpdates:
         """
         enough = len(self.agent) >= max(1, self.warmup_steps)
         scored = "scores" in self.prior.wants and enough
-        evidence = self._evidence(generator) if scored else Evidence()
-        eta = self.prior(evidence)
+        given = self._logits(generator) if scored else PriorData()
+        eta = self.prior(given)
         self.adversary.discriminator.set_prior(eta)
         numbers, warning = self.prior.report()
         if warning and not self._warned:
@@ -68,18 +68,18 @@ class PriorUpdates:
         own = {name: value.item() for name, value in saved.items() if name != "eta"}
         self.prior.load_state_dict({name.removeprefix("own."): own[name] for name in own})
 
-    def _evidence(self, generator: torch.Generator) -> Evidence:
+    def _logits(self, generator: torch.Generator) -> PriorData:
         """Scores of frames, or none if those of the agent are of too few episodes."""
         frames, steps = self.adversary.unlabeled(self.agent, _FRAMES, generator)
         episodes = self.agent.episodes(steps)
         if len(episodes.unique()) < FEWEST_EPISODES:
-            return Evidence()
+            return PriorData()
         # The memory is a sample of the whole run: each of its frames counts as its own episode.
         alone = -1 - torch.arange(len(frames) - len(steps), device=self.agent.device)
         positive, positive_episodes = self._scores(self.data.held_out, generator)
         known = self.data.failures if self.adversary.failures is not None else None
         failure, failure_episodes = self._scores(known)
-        return Evidence(
+        return PriorData(
             held_out_positive_logits=positive,
             held_out_episodes=positive_episodes,
             unlabeled_logits=self.adversary.discriminator.logits(frames),

@@ -105,6 +105,6 @@ class Supervision:
 
 
 def subset(bank: FrameBank, most: int) -> torch.Tensor:
-    """Return at most `most` rows of a bank, drawn without replacement, the same at each call."""
+    """Return at most `most` rows of a bank, sampled without replacement, the same at each call."""
     order = torch.randperm(len(bank), generator=torch.Generator().manual_seed(0))
     return order[:most].sort().values

@@ -106,9 +106,9 @@ class FrameNetwork(nn.Module):
         features = features.float()
         if self.training and self.config.dropout > 0:
             keep = 1 - self.config.dropout
-            drawn = torch.rand(features.shape, generator=generator, device=features.device)
+            uniform = torch.rand(features.shape, generator=generator, device=features.device)
             # Rescaled after the linear layer: one number per sample instead of every feature.
-            kept = F.linear(features * (drawn < keep), self.head.weight).squeeze(1)
+            kept = F.linear(features * (uniform < keep), self.head.weight).squeeze(1)
             return kept / keep + self.head.bias
         return self.head(features).squeeze(1)
 

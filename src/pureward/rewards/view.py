@@ -2,10 +2,10 @@
 """A network's view of frames: random in training, one fixed window for scoring.
 
 The window has the same size in both, so frames are scored at the scale of training. The random
-distortions are those of Table 3, and brightness, which the text names. `draw` samples the
-parameters and `apply` uses them, so a draw can be repeated. Each sample has its own draw. Its
-cameras and stacked frames share it, since separate distortions would show false motion. Only pixel
-noise is independent in every channel.
+distortions are those of Table 3, and brightness, which the text names. `sample_distortions` samples
+their parameters and `apply` uses them, so they can be applied again. Each frame has its own. Its
+cameras and stacked images share them, since separate distortions would show false motion. Only
+pixel noise is independent in every channel.
 """
 
 from collections.abc import Iterable
@@ -98,8 +98,8 @@ class View:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw:
-    """One draw of all parameters for a batch."""
+class Distortions:
+    """All parameters for a batch."""
 
     parameters: Tensor
     """(batch, 7) float32, columns as in `PARAMETERS`; offsets are shares of the side."""
@@ -110,28 +110,28 @@ class Draw:
         """Return one parameter, (batch,)."""
         return self.parameters[:, PARAMETERS.index(name)]
 
-    def rows(self, part: slice) -> "Draw":
-        """Return the draw of some samples."""
+    def rows(self, part: slice) -> "Distortions":
+        """Return those of some samples."""
         noise = None if self.noise is None else self.noise[part]
-        return Draw(parameters=self.parameters[part], noise=noise)
+        return Distortions(parameters=self.parameters[part], noise=noise)
 
 
-def draw(
+def sample_distortions(
     shape: torch.Size | tuple[int, ...],
     view: View,
     *,
     device: torch.device | str,
     generator: torch.Generator | None = None,
-) -> Draw:
+) -> Distortions:
     """Draw the parameters of all distortions uniformly, for frames of a shape."""
     low, length = parameter_ranges(view, device)
     if not view.is_random:
-        return Draw(parameters=low.expand(shape[0], -1), noise=None)
+        return Distortions(parameters=low.expand(shape[0], -1), noise=None)
     size = (shape[0], len(PARAMETERS))
     unit = torch.rand(size, dtype=torch.float32, device=device, generator=generator)
     parameters = torch.addcmul(low, unit, length)
     noise = random_bytes(shape, device, generator) if view.noise > 0 else None
-    return Draw(parameters=parameters, noise=noise)
+    return Distortions(parameters=parameters, noise=noise)
 
 
 @lru_cache(maxsize=64)
@@ -159,69 +159,71 @@ def random_bytes(
     device: torch.device | str,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return uniform bytes, eight per random integer: a CPU draws integers one by one."""
+    """Return uniform bytes, eight per random integer: a CPU samples integers one by one."""
     count = prod(shape)
     size = (-(-count // 8),)
     words = torch.randint(-(2**63), 2**63 - 1, size, device=device, generator=generator)
     return words.view(torch.uint8)[:count].view(shape)
 
 
-def apply(frames: Tensor, drawn: Draw, view: View) -> Tensor:
+def apply(frames: Tensor, distortions: Distortions, view: View) -> Tensor:
     """Apply flip, crop, brightness, contrast, saturation, hue and noise, in this order.
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        drawn: result of `draw` for this shape and view.
-        view: which steps to apply; their strengths are in the draw.
+        distortions: result of `sample_distortions` for this shape and view.
+        view: which steps to apply; their strengths are in the distortions.
 
     Returns:
         float32 in [0, 1], of the same shape; steps that can exceed this range clip to it.
     """
     if frames.is_cuda:
-        return _distorted(frames, drawn, view)
+        return _distorted(frames, distortions, view)
     per_chunk = max(1, CPU_CHUNK_VALUES // prod(frames.shape[1:]))
     out = torch.empty(frames.shape, dtype=torch.float32)
     for start in range(0, frames.shape[0], per_chunk):
         part = slice(start, start + per_chunk)
-        out[part] = _distorted(frames[part], drawn.rows(part), view)
+        out[part] = _distorted(frames[part], distortions.rows(part), view)
     return out
 
 
 def viewed(frames: Tensor, view: View, generator: torch.Generator | None = None) -> Tensor:
     """Draw and apply: from uint8 frames to float32 in [0, 1]."""
-    drawn = draw(frames.shape, view, device=frames.device, generator=generator)
-    return apply(frames, drawn, view)
+    distortions = sample_distortions(frames.shape, view, device=frames.device, generator=generator)
+    return apply(frames, distortions, view)
 
 
-def _distorted(frames: Tensor, drawn: Draw, view: View) -> Tensor:
+def _distorted(frames: Tensor, distortions: Distortions, view: View) -> Tensor:
     x = frames.to(torch.float32)
     if view.moves:
-        x = moved(x, drawn, view.crop)
+        x = moved(x, distortions, view.crop)
     batch, channels, height, width = x.shape
     images = x.div_(255).view(batch, channels // 3, 3, height, width)
     if view.brightness > 0:
-        images = images.add_(_per_sample(drawn, "brightness")).clamp_(0, 1)
+        images = images.add_(_per_sample(distortions, "brightness")).clamp_(0, 1)
     if view.contrast != (1.0, 1.0):
-        images = with_contrast(images, _per_sample(drawn, "contrast"))
+        images = with_contrast(images, _per_sample(distortions, "contrast"))
     if view.saturation != (1.0, 1.0) or view.hue > 0:
-        images = recoloured(images, _per_sample(drawn, "saturation"), _per_sample(drawn, "hue"))
+        images = recoloured(
+            images, _per_sample(distortions, "saturation"), _per_sample(distortions, "hue")
+        )
     x = images.view(batch, channels, height, width)
-    if drawn.noise is not None:
+    if distortions.noise is not None:
         step = 2 * view.noise / 255 / 255
-        x = x.add_(drawn.noise.to(x.dtype), alpha=step).sub_(view.noise / 255).clamp_(0, 1)
+        x = x.add_(distortions.noise.to(x.dtype), alpha=step).sub_(view.noise / 255).clamp_(0, 1)
     return x
 
 
-def _per_sample(drawn: Draw, name: str) -> Tensor:
-    return drawn.column(name).view(-1, 1, 1, 1, 1)
+def _per_sample(distortions: Distortions, name: str) -> Tensor:
+    return distortions.column(name).view(-1, 1, 1, 1, 1)
 
 
-def moved(x: Tensor, drawn: Draw, crop: float) -> Tensor:
+def moved(x: Tensor, distortions: Distortions, crop: float) -> Tensor:
     """Flip, crop and resize in one bilinear resampling of (batch, channels, h, w)."""
     height, width = x.shape[-2:]
-    rows = positions(drawn.column("top"), crop, height)
-    columns = positions(drawn.column("left"), crop, width)
-    mirrored = drawn.column("flip").unsqueeze(1) > 0.5
+    rows = positions(distortions.column("top"), crop, height)
+    columns = positions(distortions.column("left"), crop, width)
+    mirrored = distortions.column("flip").unsqueeze(1) > 0.5
     columns = torch.where(mirrored, columns.flip(1), columns)
     grid = x.new_empty(x.shape[0], height, width, 2)
     grid[..., 0] = columns.unsqueeze(1)

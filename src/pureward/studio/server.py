@@ -14,8 +14,8 @@ from threading import Thread
 
 import uvicorn
 
-from pureward.data.readers.recognise import is_lerobot, is_minari
 from pureward.errors import InputError
+from pureward.runs.directory import RunDirectory
 from pureward.studio.app import make_app
 from pureward.studio.source import Source
 
@@ -65,7 +65,8 @@ def serve(
 
 def _is_run(path: Path) -> bool:
     """Whether a folder is a run's; datasets may have a file config.json too."""
-    return (path / "config.json").is_file() and not is_minari(path) and not is_lerobot(path)
+    run = RunDirectory(path)
+    return run.config.is_file() and (run.status.is_file() or run.lock.is_file())
 
 
 def _prepare(source: Source) -> None:

@@ -24,12 +24,12 @@ class Guide:
         self._generator = generator
         place = torch.arange(env.worlds, device=env.device, dtype=torch.float64)
         self.guided = ((place + 1) * share).floor() > (place * share).floor()
-        self.handover = self._draw()
+        self.handover = self._sample()
 
     def __call__(self, action: Tensor, noise: Tensor) -> Tensor:
         """Return actions (worlds, action size): the script's plus noise before the handover."""
         elapsed = self._env.elapsed
-        self.handover.copy_(torch.where(elapsed == 0, self._draw(), self.handover))
+        self.handover.copy_(torch.where(elapsed == 0, self._sample(), self.handover))
         scripted = (self._script() + noise).clamp(-1.0, 1.0)
         acts = self.guided & (elapsed < self.handover)
         return torch.where(acts[:, None], scripted, action)
@@ -42,7 +42,7 @@ class Guide:
         """Return the lowest and highest value of the tensors, by name."""
         return {"handover": (0, self._latest - 1), "move": (0, self._script.last_move)}
 
-    def _draw(self) -> Tensor:
+    def _sample(self) -> Tensor:
         """Handover steps, one per world."""
         shape, device = self._env.elapsed.shape, self._env.elapsed.device
         return torch.randint(self._latest, shape, generator=self._generator, device=device)

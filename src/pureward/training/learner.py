@@ -87,7 +87,7 @@ class Learner:
             at_random: draw uniform actions instead of the policy's with noise.
         """
         self.agent.observe(state)
-        noise = self.exploration.draw(self.generator)
+        noise = self.exploration.sample(self.generator)
         action = self.exploration.random_actions() if at_random else self.agent.act(state, noise)
         if self.guide is None:
             return action

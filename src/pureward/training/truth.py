@@ -9,8 +9,8 @@ from torch import Tensor
 from pureward.data.replay.replay import Replay
 from pureward.types import Step
 
-# Steps drawn per wanted success, and the fewest successes that are returned.
-_DRAWN, _FEWEST = 32, 16
+# Steps sampled per wanted success, and the fewest successes that are returned.
+_SAMPLED, _FEWEST = 32, 16
 # The tensors of every checkpoint.
 _KEPT = ("episode_return", "finished_return", "finished_count", "whole")
 
@@ -82,10 +82,10 @@ class Truth:
         replay = self._replay
         if not len(replay) or replay.layout.frame_shape is None:
             return None
-        # Its own generator: no other draw may depend on true successes.
+        # Its own generator: no other sample may depend on true successes.
         rng = torch.Generator(replay.device).manual_seed(self._steps)
-        drawn = replay.sample_steps(_DRAWN * most, rng)
-        solved = drawn[self._succeeded.flatten()[drawn]]
+        sampled = replay.sample_steps(_SAMPLED * most, rng)
+        solved = sampled[self._succeeded.flatten()[sampled]]
         return replay.arrival_frames(solved[:most]) if len(solved) >= _FEWEST else None
 
     def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:

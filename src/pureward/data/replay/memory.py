@@ -39,16 +39,16 @@ class FrameMemory:
         """Add frames uint8 (count, channels, height, width), at most `size` at once."""
         count, device = len(frames), frames.device
         number = self._offered + torch.arange(count, device=device)
-        drawn = torch.rand(count, dtype=torch.float64, device=device, generator=generator)
+        uniform = torch.rand(count, dtype=torch.float64, device=device, generator=generator)
         # The n-th frame is kept with probability size / n, in place of any of the others.
-        place = torch.where(number < self.size, number, (drawn * (number + 1)).long())
+        place = torch.where(number < self.size, number, (uniform * (number + 1)).long())
         self._frames.index_copy_(0, place.clamp(max=self.size), frames)
         self._offered.add_(count)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Return frames sampled uniformly with replacement; black ones before the first `add`."""
-        drawn = torch.rand(count, device=self._frames.device, generator=generator)
-        return self._frames[(drawn * self._offered.clamp(max=self.size)).long()]
+        uniform = torch.rand(count, device=self._frames.device, generator=generator)
+        return self._frames[(uniform * self._offered.clamp(max=self.size)).long()]
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Return the state to save, by name."""

@@ -253,8 +253,8 @@ class Replay:
         readable = self._sampler.readable.diff(prepend=tables.rows.new_zeros(1))
         ending = tables.ending[: len(self)]
         inside = (tables.begin[ending] <= row) & (row <= tables.last[ending])
-        drawn = row >= (tables.rows - readable)[world]
-        wrong = (drawn & ~(inside & (ending % worlds == world))).any()
+        sampled = row >= (tables.rows - readable)[world]
+        wrong = (sampled & ~(inside & (ending % worlds == world))).any()
         if len(self) and bool(wrong | (readable < 1).any()):
             raise InputError(
                 "a saved replay's 'ending', 'begin' and 'last' contradict each other; "

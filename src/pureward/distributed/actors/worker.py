@@ -129,7 +129,7 @@ class _Worlds:
         until = time.monotonic() + REPLY_SECONDS
         while len(rows) < REPLY_STEPS and (not rows or time.monotonic() < until):
             # As `Learner.act`; an agent whose noise is not added to its actions differs here.
-            noise = self.exploration.draw(self.generator)
+            noise = self.exploration.sample(self.generator)
             if at_random:
                 action = self.exploration.random_actions()
             else:

@@ -28,7 +28,7 @@ def read_spec(file: str) -> mujoco.MjSpec:
 
 
 def random_joints(model: mujoco.MjModel, device: torch.device) -> Reset:
-    """Return a function that draws first states as the suite does, with zero velocity.
+    """Return a function that samples first states as the suite does, with zero velocity.
 
     Joints with limits are uniform within them, other hinges uniform over the circle, other slides
     at their default.
@@ -43,11 +43,11 @@ def random_joints(model: mujoco.MjModel, device: torch.device) -> Reset:
     lowest = torch.from_numpy(low).to(device)
     span = torch.from_numpy(high - low).to(device)
 
-    def draw(worlds: int, generator: torch.Generator) -> dict[str, Tensor]:
+    def sample(worlds: int, generator: torch.Generator) -> dict[str, Tensor]:
         uniform = torch.rand(worlds, model.nq, generator=generator, device=device)
         return {"qpos": lowest + span * uniform}
 
-    return draw
+    return sample
 
 
 def gaussian(distance: Tensor, margin: float, at_margin: float = 0.1) -> Tensor:

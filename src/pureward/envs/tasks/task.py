@@ -33,7 +33,7 @@ class Task:
     """Model cameras whose images are stacked as channels, in this order."""
     limits: Limits
     reset: Callable[[mujoco.MjModel, torch.device], Reset]
-    """Returns the function that draws first states of the model on a device."""
+    """Returns the function that samples first states of the model on a device."""
     observe: Callable[[State], Tensor]
     """Low-dimensional state (worlds, size)."""
     reward: Callable[[State], Tensor]

@@ -62,20 +62,20 @@ def _differences(agent: PlainD4PG, batch: int) -> Iterator[str]:
 
 
 def _batch(agent: PlainD4PG, size: int, seed: int) -> Batch:
-    """Random steps, a tenth of them terminal, drawn on the CPU with their own generator."""
+    """Random steps, a tenth of them terminal, sampled on the CPU with their own generator."""
     rng = torch.Generator().manual_seed(seed)
 
-    def drawn(*shape: int) -> Tensor:
+    def sampled(*shape: int) -> Tensor:
         return torch.randn(shape, generator=rng)
 
     reach = agent.config.value_high - agent.config.value_low
     terminal = torch.rand(size, generator=rng) < 0.1
     batch = Batch(
-        state=drawn(size, agent.state_size),
-        action=drawn(size, agent.action_size).tanh(),
-        reward=0.05 * reach * drawn(size),
+        state=sampled(size, agent.state_size),
+        action=sampled(size, agent.action_size).tanh(),
+        reward=0.05 * reach * sampled(size),
         discount=torch.where(terminal, 0.0, 0.95),
-        next_state=drawn(size, agent.state_size),
+        next_state=sampled(size, agent.state_size),
     )
     return Batch(**{name: tensor.to(agent.device) for name, tensor in vars(batch).items()})
 

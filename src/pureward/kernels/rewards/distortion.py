@@ -224,7 +224,7 @@ def distorted(
 
     Args:
         frames: (batch, 3·k, height, width) uint8.
-        parameters: (batch, 7) of `view.draw`; may be one expanded row.
+        parameters: (batch, 7) of `sample_distortions`; may be one expanded row.
         view: the distortions.
         seed: (1,) int64 on the device, for the noise; may be None without noise.
         dtype: of the result.

@@ -10,7 +10,7 @@ from pureward.kernels.rewards.distortion import distorted
 from pureward.kernels.rewards.head import read_out
 from pureward.kernels.rewards.trunk import last_map
 from pureward.rewards.network import ResidualCNN
-from pureward.rewards.view import View, draw
+from pureward.rewards.view import View, sample_distortions
 
 
 def distorted_output(
@@ -34,6 +34,8 @@ def distorted_output(
         seeds = torch.randint(2**62, (2,), device=frames.device, generator=generator)
         for_noise, for_dropout = seeds.split(1)
     silent = replace(view, noise=0.0)
-    drawn = draw(frames.shape, silent, device=frames.device, generator=generator)
-    packed = distorted(frames, drawn.parameters, view, for_noise)
+    distortions = sample_distortions(
+        frames.shape, silent, device=frames.device, generator=generator
+    )
+    packed = distorted(frames, distortions.parameters, view, for_noise)
     return read_out(last_map(network, packed), network.head, for_dropout, dropout)

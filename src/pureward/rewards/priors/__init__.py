@@ -2,6 +2,6 @@
 """Class priors η by name: fixed or estimated."""
 
 from pureward.rewards.priors.estimated import EstimatedPrior
-from pureward.rewards.priors.prior import PRIORS, Evidence, FixedPrior, Prior, parse_prior
+from pureward.rewards.priors.prior import PRIORS, FixedPrior, Prior, PriorData, parse_prior
 
-__all__ = ["PRIORS", "EstimatedPrior", "Evidence", "FixedPrior", "Prior", "parse_prior"]
+__all__ = ["PRIORS", "EstimatedPrior", "FixedPrior", "Prior", "PriorData", "parse_prior"]

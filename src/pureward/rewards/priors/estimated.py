@@ -9,7 +9,7 @@ import torch
 
 from pureward.errors import InputError
 from pureward.rewards.priors.estimators import ESTIMATORS, Sample, auc, interval, resample
-from pureward.rewards.priors.prior import PRIORS, Evidence, Prior, Wanted
+from pureward.rewards.priors.prior import PRIORS, Prior, PriorData, Wanted
 from pureward.types import checked_tensor
 
 #: The interval is not reliable with fewer trajectories.
@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
     """One estimate of η."""
 
     value: float
-    """η̂ of this evidence alone."""
+    """η̂ of this data alone."""
     low: float
     """Lower end of its 95% interval, from resampled trajectories."""
     high: float
@@ -91,10 +91,10 @@ class EstimatedPrior(Prior):
         """Floor and ceiling."""
         return self.floor, self.ceiling
 
-    def __call__(self, evidence: Evidence) -> float:
-        """Return η, after a new estimate if the evidence has scores."""
-        if evidence.held_out_positive_logits is not None:
-            self.latest = self._estimate(evidence)
+    def __call__(self, data: PriorData) -> float:
+        """Return η, after a new estimate if the data has scores."""
+        if data.held_out_positive_logits is not None:
+            self.latest = self._estimate(data)
         return self.value
 
     def state_dict(self) -> dict[str, float]:
@@ -125,8 +125,8 @@ class EstimatedPrior(Prior):
         logged = ("value", "low", "high", "auc")
         return {name: getattr(self.latest, name) for name in logged}, self.latest.warning
 
-    def _estimate(self, evidence: Evidence) -> Estimate:
-        samples = self._samples(evidence)
+    def _estimate(self, data: PriorData) -> Estimate:
+        samples = self._samples(data)
         rows = self._compute(*samples)
         low, high = interval(rows)
         separated = auc(samples[0].logits, samples[1].logits)
@@ -145,10 +145,10 @@ class EstimatedPrior(Prior):
         warning = self._warning(value, separated)
         return Estimate(value, low, high, separated, self.value, warning)
 
-    def _samples(self, evidence: Evidence) -> list[Sample]:
+    def _samples(self, data: PriorData) -> list[Sample]:
         samples = []
         for kind, (scores, numbers) in list(_KINDS.items())[: 3 if "failures" in self.wants else 2]:
-            logits, episodes = getattr(evidence, scores), getattr(evidence, numbers)
+            logits, episodes = getattr(data, scores), getattr(data, numbers)
             if logits is None or episodes is None:
                 raise InputError(
                     f"an estimate by {self.estimator} needs {scores} and {numbers}, got none; "

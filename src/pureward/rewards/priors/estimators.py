@@ -54,9 +54,9 @@ def resample(
             f"{str(episodes.dtype).removeprefix('torch.')}; cast them to int64"
         )
     trajectory = consecutive_labels(episodes)
-    drawn = torch.empty((resamples, len(logits)), dtype=torch.float64, device=logits.device)
-    drawn.exponential_(generator=generator)
-    weights = torch.cat([torch.ones_like(drawn[:1]), drawn[:, trajectory]])
+    sampled = torch.empty((resamples, len(logits)), dtype=torch.float64, device=logits.device)
+    sampled.exponential_(generator=generator)
+    weights = torch.cat([torch.ones_like(sampled[:1]), sampled[:, trajectory]])
     return Sample(logits.double(), weights / weights.sum(1, keepdim=True), trajectory.max() + 1)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """η over a run: fixed or estimated.
 
-A run calls its prior at intervals with the evidence that it wants and passes η to the
+A run calls its prior at intervals with the data that it wants and passes η to the
 discriminator's `set_prior`. `PRIORS` holds the kinds for the command line, KIND:NUMBER:NUMBER.
 """
 
@@ -20,7 +20,7 @@ Wanted = Literal["scores", "failures"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class PriorData:
     """What a prior may use; None if not available.
 
     Logits are the discriminator's, of frames as they are scored for rewards, without dropout.
@@ -45,10 +45,10 @@ class Prior:
     """Source of η; subclass it for a new kind."""
 
     wants: frozenset[Wanted] = frozenset()
-    """Evidence that it needs: "scores" of held-out positives and of the agent's frames, and of
+    """Data that it needs: "scores" of held-out positives and of the agent's frames, and of
     known "failures"."""
 
-    def __call__(self, evidence: Evidence) -> float:
+    def __call__(self, data: PriorData) -> float:
         """Return η for the next updates, inside (0, 1)."""
         raise NotImplementedError
 
@@ -84,7 +84,7 @@ class FixedPrior(Prior):
         if not 0 < self.value < 1:
             raise InputError(f"prior value must lie inside (0, 1), got {self.value}; try 0.5")
 
-    def __call__(self, evidence: Evidence) -> float:
+    def __call__(self, data: PriorData) -> float:
         """Return the value."""
         return self.value
 

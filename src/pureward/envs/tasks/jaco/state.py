@@ -45,7 +45,7 @@ _MAX_DISTANCE = 2.0  # metres; a block squeezed out of the hand may fly for seco
 
 #: Radians by which each joint may differ from `HOME` at the start.
 HOME_SPREAD = 0.1
-# Layouts drawn for each world, of which the first without overlap is used. The last one is fixed
+# Layouts sampled for each world, of which the first without overlap is used. The last one is fixed
 # and never overlaps.
 _LAYOUTS = 48
 _SPARE_LAYOUT = ((0.1, -0.13), (0.1, 0.13), (-0.1, 0.13), (-0.06, -0.07))
@@ -86,7 +86,7 @@ def observe(state: State) -> Tensor:
 
 
 def random_tray(model: mujoco.MjModel, device: torch.device) -> Reset:
-    """Return a function that draws first states.
+    """Return a function that samples first states.
 
     The objects lie anywhere in the tray without overlap; the open hand is above them.
     """
@@ -99,7 +99,7 @@ def random_tray(model: mujoco.MjModel, device: torch.device) -> Reset:
     min_distance.fill_diagonal_(-1.0)
     height = torch.tensor([float(model.body(body).pos[2]) for body in OBJECT_BODIES], device=device)
 
-    def draw_places(worlds: int, generator: torch.Generator) -> Tensor:
+    def sample_places(worlds: int, generator: torch.Generator) -> Tensor:
         shape = (worlds, _LAYOUTS, len(OBJECTS), 2)
         layouts = room * (2.0 * torch.rand(shape, generator=generator, device=device) - 1.0)
         layouts[:, -1] = spare
@@ -108,16 +108,16 @@ def random_tray(model: mujoco.MjModel, device: torch.device) -> Reset:
         first = fits.to(torch.uint8).argmax(dim=1)
         return layouts.gather(1, first[:, None, None, None].expand(-1, 1, *shape[2:]))[:, 0]
 
-    def draw(worlds: int, generator: torch.Generator) -> dict[str, Tensor]:
+    def sample(worlds: int, generator: torch.Generator) -> dict[str, Tensor]:
         qpos = default.repeat(worlds, 1)
         spread = torch.rand(worlds, len(HOME), generator=generator, device=device)
         qpos[:, : len(HOME)] = home + HOME_SPREAD * (2.0 * spread - 1.0)
         poses = qpos[:, len(HOME) :].view(worlds, len(OBJECTS), 7)  # position (3), quaternion (4)
-        poses[..., :2] = draw_places(worlds, generator)
+        poses[..., :2] = sample_places(worlds, generator)
         poses[..., 2] = height
         half_turn = math.pi * torch.rand(worlds, len(OBJECTS), generator=generator, device=device)
         poses[..., 3] = half_turn.cos()
         poses[..., 6] = half_turn.sin()
         return {"qpos": qpos}
 
-    return draw
+    return sample
