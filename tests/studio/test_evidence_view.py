@@ -20,6 +20,7 @@ from pureward.rewards.saved import save_reward
 from pureward.runs.config_file import to_json
 from pureward.studio import evidence
 from pureward.studio.evidence import Runs, Search, thinned
+from pureward.studio.server import _is_run
 from synthetic import course, write_run
 from tiny import SMALL_REWARD, tiny
 
@@ -243,3 +244,9 @@ def test_a_fit_is_shown_in_its_own_words_and_has_no_policy_to_search(tmp_path):
     search = Search(run)
     search._work()
     assert "has no policy; score episodes" in search.describe()["error"]
+
+
+def test_a_dataset_with_a_file_config_json_is_no_run(run, tmp_path):
+    np.save(tmp_path / "0.npy", np.zeros((4, 8, 8, 3), np.uint8))
+    write_json(tmp_path / "config.json", {})
+    assert [_is_run(path) for path in (run, tmp_path)] == [True, False]
