@@ -258,6 +258,7 @@ def test_frames_of_the_memory_are_unlabeled_too():
         ({"horizon": 0}, "horizon must be a whole number above 0, got 0"),
         ({"horizon": "20"}, "horizon must be a whole number above 0, got '20'"),
         ({"capacity": 0}, "capacity must be"),
+        ({"config": {"batch": 8}}, "config must be a RewardConfig, got dict"),
     ],
 )
 def test_bad_input_is_one_sentence(changes, words):
@@ -284,6 +285,8 @@ def test_frames_and_flags_must_fit():
     assert torch.equal(reward(list(square(4, 3))), reward(square(4, 3)))
     with pytest.raises(InputError, match="discount"):
         reward.terminal_reward(1.0)
+    with pytest.raises(InputError, match=r"updates must be a whole number, got 1\.5"):
+        reward.learn(1.5)
 
 
 def test_worlds_that_were_only_reset_are_left_out():

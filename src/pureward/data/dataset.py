@@ -159,7 +159,8 @@ def find_reader(path: str | os.PathLike[str]) -> Reader:
         if READERS[name].can_read(Path(path)):
             return READERS[name]
     if not os.path.lexists(path):
-        raise InputError(f"{path} is not a dataset, and no file or folder; check the path")
+        beside = "" if Path(path).is_absolute() else f" in {Path.cwd()}"
+        raise InputError(f"{path} is not a dataset, and no file or folder{beside}; check the path")
     if Path(path).is_dir() and not any(Path(path).iterdir()):
         raise InputError(f"{path} is not a dataset but an empty folder; check the path")
     raise InputError(

@@ -106,6 +106,11 @@ class OnlineReward:
         for name, count in {"horizon": horizon, "capacity": capacity}.items():
             if count is not None and (not isinstance(count, Integral) or count < 1):
                 raise InputError(f"{name} must be a whole number above 0, got {count!r}; try 1000")
+        if not isinstance(config, RewardConfig):
+            raise InputError(
+                f"config must be a RewardConfig, got {type(config).__name__}; pass "
+                "RewardConfig(batch=64)"
+            )
         check_seed(seed)
         self.method, self.device = method, find_device(device)
         positives = demonstrations if annotations is None else annotations
@@ -202,6 +207,8 @@ class OnlineReward:
         Returns:
             Means of the metrics; {} before there are enough observed frames for a minibatch.
         """
+        if not isinstance(updates, Integral):
+            raise InputError(f"updates must be a whole number, got {updates!r}; try 20")
         self._fit()
         adversary = self.learner.adversary
         if adversary is None or updates < 1 or len(self.frames) < adversary.batch:
