@@ -283,5 +283,5 @@ def test_a_task_s_function_of_a_wrong_shape_is_named(name):
 
 
 def test_a_task_s_reset_of_an_unknown_field_is_named():
-    with pytest.raises(InputError, match=r"must draw fields of the state, got \['qpo'\]; choose"):
+    with pytest.raises(InputError, match=r"must return fields of the state, got \['qpo'\]; choose"):
         own_env(reset=lambda model, device: lambda worlds, _: {"qpo": torch.zeros(worlds, 2)})
