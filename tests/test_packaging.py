@@ -139,6 +139,9 @@ def test_the_version():
         [sys.executable, "-m", "pureward", "--version"], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, f"pureward {pureward.__version__}\n")
+    root = Path(__file__).parents[1]
+    assert f"\nversion: {pureward.__version__}\n" in (root / "CITATION.cff").read_text()
+    assert f"\n## {pureward.__version__} (" in (root / "CHANGELOG.md").read_text()
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pureward.training.loop import train as train
     from pureward.training.presets import preset as preset
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 # Public names: the module of each, and its name there. They are imported on first use, so that
 # `import pureward` is fast and needs neither torch nor a simulator.
