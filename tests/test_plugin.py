@@ -68,6 +68,7 @@ COMMANDS = [
     ["tasks"],
     ["config", "toy-task"],
     EXPERT,
+    [*EXPERT, "--out", "runs/actors", "--actors", "2", "--executor", "toy-executor"],
 ]
 
 
@@ -138,6 +139,7 @@ def test_all_of_them_train_together(ran):
     assert config["reward"]["network"]["kind"] == "toy-network"
     assert (work / "runs/cli/probe/evidence.png").exists()
     assert (work / "show/toy-env.mp4").exists()
+    assert json.loads((work / "runs/actors/status.json").read_text())["state"] == "finished"
 
 
 def test_a_task_from_outside_is_listed_and_has_an_expert(ran):

@@ -350,7 +350,10 @@ def test_an_environment_that_fails_later_in_an_actor_does_not_end_the_run(monkey
     [
         (["--actors", "3"], "actors step the same number of worlds each"),
         (["--actors", "-1"], "actors must be at least 0"),
-        (["--actors", "2", "--executor", "slurm"], "no actors run by the executor 'slurm'"),
+        (
+            ["--actors", "2", "--executor", "slurm"],
+            "unknown executor of actors 'slurm'; choose from local, ray",
+        ),
         (["--actors", "2", "--address", "auto"], "'local' take no address"),
         (["--executor", "ray", "--address", "auto"], "for actors, got 'ray', 'auto' and no actors"),
         (["--executor", "ray"], "for actors, got 'ray', '' and no actors; add --actors 4"),

@@ -1,5 +1,6 @@
 """A plugin: one toy of each kind that a package can register."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from pureward import (
 from pureward.agents import Agent, AgentConfig, AgentKind, Batch
 from pureward.data.dataset import Dataset, Options, Reader
 from pureward.data.episodes import Episode
+from pureward.distributed.actors import HOSTS
+from pureward.distributed.actors.worker import Actor, Spec
 from pureward.distributed.jobs import Job, Result
 from pureward.envs import BatchEnv
 from pureward.rewards.network import FrameNetwork, NetworkConfig, scaled
@@ -243,3 +246,35 @@ class Inline:
 
     def start(self, job: Job) -> Done:
         return Done(job.run())
+
+
+@HOSTS.register("toy-executor")
+class InlineHost:
+    """Steps an actor in this process when it is asked."""
+
+    def __init__(self, address: str, actors: int) -> None:
+        self.weights = b""
+        self.actors: dict[int, Actor] = {}
+        self.ready: list[tuple[int, bytes | None]] = []
+        self.keys = itertools.count()
+
+    def publish(self, weights: bytes) -> None:
+        self.weights = weights
+
+    def start(self, spec: Spec) -> int:
+        key = next(self.keys)
+        self.actors[key] = Actor(spec)
+        return key
+
+    def ask(self, key: int, at_random: bool) -> None:
+        self.ready.append((key, self.actors[key].advance(self.weights, at_random)))
+
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
+        ready, self.ready = self.ready, []
+        return [(key, reply) for key, reply in ready if key in self.actors]
+
+    def kill(self, key: int) -> None:
+        del self.actors[key]
+
+    def close(self) -> None:
+        self.actors.clear()

@@ -62,7 +62,7 @@ class RunConfig:
     actors: int = 0
     """Processes that step the worlds, each its share of them; 0 steps all in this process."""
     executor: str = "local"
-    """Where actors run: "local" for this machine, "ray" for a Ray cluster."""
+    """Where actors run: "local" for this machine, "ray" for a Ray cluster, or a plugin's."""
     address: str = ""
     """The Ray cluster: "auto" for the one of this machine, or HOST:PORT; "" starts Ray here."""
     actor_timeout: float = 60.0

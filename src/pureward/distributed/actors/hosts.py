@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where actors run: in processes of this machine, or on a Ray cluster.
 
-Keys name actors and are never used again. An actor answers each `ask`, which does not block, with
-one reply, in order. A dead actor's reply is None; after `kill` no reply of an actor is returned.
+Another place is a class with the methods of `Host`, registered with `@HOSTS.register("mine")`.
 """
 
 import itertools
@@ -19,18 +18,50 @@ from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pureward.distributed.actors.worker import Actor, Spec, error_reply
 from pureward.distributed.children import CONTEXT, end_with_parent, environment
 from pureward.distributed.cluster import connect
 from pureward.errors import InputError, in_brief
 from pureward.files import locked_folder, take_lock, whole_file
+from pureward.registry import Registry
 
 _POLICY = "policy.safetensors"
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 _PREFIX = "pureward-actors-"
 _JOIN_SECONDS = 5.0
+
+
+class Host(Protocol):
+    """Starts actors, each an `Actor` that answers requests by `advance`.
+
+    Keys name actors and are never used again. An actor answers each `ask` with one reply, in order.
+    """
+
+    def publish(self, weights: bytes) -> None:
+        """Give the actors the newest weights, which `advance` takes."""
+        ...
+
+    def start(self, spec: Spec) -> int:
+        """Start an actor; return its key."""
+        ...
+
+    def ask(self, key: int, at_random: bool) -> None:
+        """Ask an actor for steps; must not block."""
+        ...
+
+    def replies(self, seconds: float) -> list[tuple[int, bytes | None]]:
+        """Return replies by key, after waiting at most so long for the first; None if it died."""
+        ...
+
+    def kill(self, key: int) -> None:
+        """Kill an actor; no reply of it is returned any more."""
+        ...
+
+    def close(self) -> None:
+        """Kill all actors."""
+        ...
 
 
 class Processes:
@@ -208,8 +239,6 @@ class RayActors:
             self.kill(key)
 
 
-#: Executor → where its actors run, from an address and the number of actors.
-HOSTS: dict[str, Callable[[str, int], Processes | RayActors]] = {
-    "local": Processes,
-    "ray": RayActors,
-}
+#: Executor → function that makes a host from an address and the number of actors.
+HOSTS: Registry[Callable[[str, int], Host]] = Registry("executor of actors")
+HOSTS |= {"local": Processes, "ray": RayActors}

@@ -62,10 +62,7 @@ class Actors(BatchEnv):
 
     def __init__(self, config: RunConfig) -> None:
         """Connect to where the actors run; the first `take` starts them."""
-        if config.executor not in HOSTS:
-            raise InputError(
-                f"no actors run by the executor {config.executor!r}; choose from {', '.join(HOSTS)}"
-            )
+        make_host = HOSTS[config.executor]
         cameras = config.needs_frames
         with config.make_env(1, "cpu", cameras=cameras) as one:
             self.name, self.control_step, self.hold = one.name, one.control_step, one.hold
@@ -75,7 +72,7 @@ class Actors(BatchEnv):
         self.worlds, self.device = config.worlds, find_device(config.device)
         self.elapsed = torch.zeros(self.worlds, dtype=torch.int64)
         self._config = config
-        self._host = HOSTS[config.executor](config.address, config.actors)
+        self._host = make_host(config.address, config.actors)
         self._each = config.worlds // config.actors
         self._oldest = max(config.replay.capacity // config.worlds, 4 * self.horizon)
         self._actors: list[_Actor] = []
