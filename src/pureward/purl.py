@@ -41,6 +41,11 @@ class AgentFrames(Protocol):
         """Where the frames are."""
         ...
 
+    @property
+    def capacity(self) -> int:
+        """The most steps that it stores."""
+        ...
+
     def __len__(self) -> int:
         """Number of stored steps."""
         ...
@@ -56,6 +61,11 @@ class AgentFrames(Protocol):
     def episodes(self, steps: Tensor) -> Tensor:
         """Return the episode of each step, as a number."""
         ...
+
+
+def has_enough(agent: AgentFrames, steps: int) -> bool:
+    """Whether so many steps are stored, or as many as there is room for."""
+    return 0 < len(agent) >= min(steps, agent.capacity)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@
 implement it. To add your own, register a function with `ENVIRONMENTS.register("mine")`.
 """
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Self
@@ -117,3 +118,13 @@ class BatchEnv(ABC):
 
 #: Name → function that makes a `BatchEnv` from the keywords worlds, device, seed, cameras, stagger.
 ENVIRONMENTS: Registry[Callable[..., BatchEnv]] = Registry("environment")
+
+
+def frame_keys(frames: str) -> tuple[str, ...]:
+    """Return the keys in the setting "KEY,KEY"; () for "render"."""
+    return () if frames == "render" else tuple(frames.split(","))
+
+
+def mixed_seed(*numbers: int) -> int:
+    """Return a seed for these numbers; that of others is most likely another one."""
+    return random.Random(str(numbers)).getrandbits(31)

@@ -20,7 +20,7 @@ from gymnasium import logger, spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from torch import Tensor
 
-from pureward.envs.batch import BatchEnv
+from pureward.envs.batch import BatchEnv, frame_keys
 from pureward.envs.makers import Maker, make_worlds, time_limit
 from pureward.errors import InputError, SimulationError, check_seed
 from pureward.gym import arrivals, autoreset_mode
@@ -67,7 +67,7 @@ class GymnasiumEnv(BatchEnv):
             processes: whether each world has a process of its own.
         """
         self.name, self.worlds, self.device = name, worlds, device
-        self._frame_keys = () if frames == "render" else tuple(frames.split(","))
+        self._frame_keys = frame_keys(frames)
         self._cameras, self._renders = cameras, cameras and not self._frame_keys
         options = {"render_mode": "rgb_array"} if self._renders else {}
         if cameras:
@@ -103,7 +103,7 @@ class GymnasiumEnv(BatchEnv):
         self._sizes: list[tuple[int, ...]] | None = None
 
     def seed(self, seed: int) -> None:
-        """Draw the first states of episodes to come from this seed."""
+        """Seed the first states of the episodes to come."""
         check_seed(seed)
         self._seed: int | None = int(seed) % 2**31
 

@@ -46,6 +46,11 @@ class LoggedFrames:
         self.bank, self.device = bank, bank.device
         self._rows = chosen.nonzero()[:, 0]
 
+    @property
+    def capacity(self) -> int:
+        """Number of frames: all are there from the start."""
+        return len(self._rows)
+
     def __len__(self) -> int:
         """Number of frames."""
         return len(self._rows)

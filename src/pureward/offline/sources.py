@@ -13,7 +13,7 @@ from pureward.data.dataset import Dataset, in_another_order, in_memory, read_epi
 from pureward.data.draw import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.replay.layout import claimable_bytes
-from pureward.errors import InputError
+from pureward.errors import InputError, warn
 from pureward.progress import Progress
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def check_alike(loaded: Mapping[str, Dataset]) -> None:
                 f"{list(dataset.images)} in the {other}; choose the same --images in both"
             )
         if dataset.lossy != first.lossy:
-            print(
-                f"warning: frames of the {other if dataset.lossy else name} were compressed with "
+            warn(
+                f"frames of the {other if dataset.lossy else name} were compressed with "
                 "loss and the others were not, which a discriminator can learn; run "
                 "`pureward check`"
             )

@@ -16,7 +16,7 @@ from pureward.diagnostics.probe import Probes
 from pureward.errors import InputError, TrainingError
 from pureward.online.prior import PriorUpdates
 from pureward.online.supervision import Supervision, subset
-from pureward.purl import Adversary, AgentFrames
+from pureward.purl import Adversary, AgentFrames, has_enough
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.learned import LearnedReward, RewardSpec
@@ -124,6 +124,11 @@ class RewardLearner:
             return None
         bank = self.annotated
         return self.model.fit(bank.every(), bank.rewards, episodes=bank.episodes, progress=progress)
+
+    @property
+    def can_update(self) -> bool:
+        """Whether there is a D, and enough of the agent's frames for a minibatch."""
+        return self.adversary is not None and has_enough(self._agent, self.adversary.batch)
 
     def update(
         self, agent: AgentFrames, generator: torch.Generator, updates: int

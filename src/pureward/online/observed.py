@@ -29,9 +29,14 @@ class ObservedFrames:
         self.observed = 0
         """Frames ever observed."""
 
+    @property
+    def capacity(self) -> int:
+        """The most frames that it stores."""
+        return len(self._frames)
+
     def __len__(self) -> int:
         """Frames stored now."""
-        return min(self.observed, len(self._frames))
+        return min(self.observed, self.capacity)
 
     def add(self, frames: Tensor, ended: Tensor, stepped: Tensor | None = None) -> Tensor:
         """Store the newest frame of every world.
@@ -44,7 +49,7 @@ class ObservedFrames:
         Returns:
             The indices of the stored frames, int64 (frames,).
         """
-        worlds, capacity = len(frames), len(self._frames)
+        worlds, capacity = len(frames), self.capacity
         if worlds > capacity:
             raise InputError(
                 f"capacity must hold a frame of every world, got {capacity} for {worlds}; raise it"

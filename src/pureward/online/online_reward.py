@@ -128,18 +128,14 @@ class OnlineReward:
         if prior is None and row.takes_prior:
             prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
         self.learner = RewardLearner(
-            replace(
-                config,
-                batch=min(config.batch, capacity),
-                memory=min(config.memory, 5 * capacity),
-            ),
+            replace(config, memory=min(config.memory, 5 * capacity)),
             data,
             self.frames,
             method=method,
             prior=prior,
             failures=known,
             absorbing=absorbing,
-            warmup_steps=min(_FIRST_ESTIMATE, capacity),
+            warmup_steps=_FIRST_ESTIMATE,
             seed=seed,
         )
         self._generator = torch.Generator(self.device).manual_seed(seed)
@@ -210,8 +206,7 @@ class OnlineReward:
         if not isinstance(updates, Integral):
             raise InputError(f"updates must be a whole number, got {updates!r}; try 20")
         self._fit()
-        adversary = self.learner.adversary
-        if adversary is None or updates < 1 or len(self.frames) < adversary.batch:
+        if updates < 1 or not self.learner.can_update:
             return {}
         metrics = self.learner.update_prior()
         metrics |= self.learner.update(self.frames, self._generator, updates)

@@ -10,7 +10,7 @@ from torch import Tensor
 from pureward.data.frames import FrameBank
 from pureward.errors import InputError, warn
 from pureward.online.supervision import Supervision, subset
-from pureward.purl import Adversary, AgentFrames
+from pureward.purl import Adversary, AgentFrames, has_enough
 from pureward.rewards.priors import Prior, PriorData
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
@@ -43,8 +43,7 @@ class PriorUpdates:
         Args:
             generator: for the choice of agent frames.
         """
-        enough = len(self.agent) >= max(1, self.warmup_steps)
-        scored = "scores" in self.prior.wants and enough
+        scored = "scores" in self.prior.wants and has_enough(self.agent, self.warmup_steps)
         given = self._logits(generator) if scored else PriorData()
         eta = self.prior(given)
         self.adversary.discriminator.set_prior(eta)

@@ -123,7 +123,7 @@ def sample_distortions(
     device: torch.device | str,
     generator: torch.Generator | None = None,
 ) -> Distortions:
-    """Draw the parameters of all distortions uniformly, for frames of a shape."""
+    """Sample the parameters of all distortions uniformly, for frames of a shape."""
     low, length = parameter_ranges(view, device)
     if not view.is_random:
         return Distortions(parameters=low.expand(shape[0], -1), noise=None)
@@ -188,7 +188,7 @@ def apply(frames: Tensor, distortions: Distortions, view: View) -> Tensor:
 
 
 def viewed(frames: Tensor, view: View, generator: torch.Generator | None = None) -> Tensor:
-    """Draw and apply: from uint8 frames to float32 in [0, 1]."""
+    """Sample and apply: from uint8 frames to float32 in [0, 1]."""
     distortions = sample_distortions(frames.shape, view, device=frames.device, generator=generator)
     return apply(frames, distortions, view)
 

@@ -20,6 +20,7 @@ from pureward.data.draw import Painter
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.guard import check_disk
 from pureward.envs import BatchEnv
+from pureward.envs.batch import frame_keys
 from pureward.envs.making import check_name
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, check_seed
@@ -120,7 +121,7 @@ def collect(
         _check_space(out, kept, painter if frames else None)
         facts = _facts(policy, drawing, stages=stages, frames=frames, compact=compact, seed=seed)
         stored = (painter.draw(episode) if frames else episode for episode in kept)
-        images = {"images": list(config.image_keys)}
+        images = {"images": list(frame_keys(config.frames))}
         writing.write_episodes(folder, stored, task=task, name=out.name, facts=images)
         return Collected(path=out, splits=write_card(folder, kept, painter, facts))
 

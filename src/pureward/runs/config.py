@@ -206,11 +206,6 @@ class RunConfig:
             self.agent.check_returns(self.reward.ceiling, self.replay.discount)
 
     @property
-    def image_keys(self) -> tuple[str, ...]:
-        """Keys of the frames in a dict observation; () if they are rendered."""
-        return () if self.frames == "render" else tuple(self.frames.split(","))
-
-    @property
     def needs_frames(self) -> bool:
         """Whether the reward needs camera images."""
         return METHODS[self.method].reward != "truth"

@@ -85,7 +85,7 @@ def load_policy(
 
 
 def random_policy(size: int, device: torch.device | str, seed: int) -> Policy:
-    """Return a policy that draws uniform actions (worlds, size) in [−1, 1]."""
+    """Return a policy that samples uniform actions (worlds, size) in [−1, 1]."""
     rng = torch.Generator(device).manual_seed(seed)
     return lambda state: 2.0 * torch.rand(len(state), size, generator=rng, device=device) - 1.0
 

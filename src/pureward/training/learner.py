@@ -84,7 +84,7 @@ class Learner:
 
         Args:
             state: (worlds, state size).
-            at_random: draw uniform actions instead of the policy's with noise.
+            at_random: sample uniform actions instead of the policy's with noise.
         """
         self.agent.observe(state)
         noise = self.exploration.sample(self.generator)
@@ -219,8 +219,7 @@ class Learner:
         return frames | {f"labels.{name}": value for name, value in self.labels.tensors().items()}
 
     def _can_update_discriminator(self) -> bool:
-        enough = min(self.config.reward.batch, self.replay.layout.steps)
-        return self.purl.adversary is not None and len(self.replay) >= enough
+        return self.reward is not None and self.reward.can_update
 
     # A captured call must return a tensor.
 

@@ -56,7 +56,7 @@ def build_reward_learner(
         prior=config.prior or None,
         failures=failures,
         absorbing=absorbing,
-        warmup_steps=min(config.warmup_steps, layout.steps),  # a replay may hold fewer
+        warmup_steps=config.warmup_steps,
         probe_frames=config.probe_frames,
         seed=config.seed,
     )

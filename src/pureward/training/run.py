@@ -2,7 +2,6 @@
 """The state of a run between two control steps, and what it writes to its directory."""
 
 import math
-import random
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from pureward.capture import Beside
 from pureward.distributed.actors import Actors
+from pureward.envs.batch import mixed_seed
 from pureward.errors import InputError, lacks_memory
 from pureward.progress import Progress
 from pureward.rewards.regression import Pass
@@ -237,13 +237,12 @@ class Run:
         try:
             facts = read_facts(saved, self.config.worlds)
             self.learner.load_state_dict(checkpoint.under("learner", tensors))
+            starts_anew = not self.env.state_dict()  # it cannot continue its episodes
+            if starts_anew:  # not from the seed of the run: its first episodes would begin again
+                self.env.seed(mixed_seed(self.config.seed, facts["control_steps"]))
             self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
             self.truth.load_tensors(tensors)
-            if not self.env.state_dict():  # it cannot continue its episodes
-                # Not the seed of the run: its first episodes would begin again.
-                words = (self.config.seed, facts["control_steps"])
-                self.env.seed(random.Random(str(words)).getrandbits(31))
-                self.obs = self.env.reset()
+            if starts_anew:
                 self.learner.end_episodes()
                 self.truth.end_episodes()
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:

@@ -15,7 +15,8 @@ from pureward.data.draw import draw
 from pureward.data.episodes import TRAIN, check_rated
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
-from pureward.errors import InputError
+from pureward.envs.batch import frame_keys
+from pureward.errors import InputError, warn
 from pureward.online.supervision import Supervision
 from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
@@ -51,8 +52,8 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
     stack = config.replay.frame_stack
     data = Supervision.of(episodes, stack=stack, device=env.device, images=episodes.images)
     if data.held_out is None:
-        print(
-            f"warning: no episode of {path} is held out (it has {len(episodes)}), so the probes "
+        warn(
+            f"no episode of {path} is held out (it has {len(episodes)}), so the probes "
             "cannot show how the reward generalises; collect more"
         )
     return data
@@ -91,22 +92,22 @@ def _read(path: Path, config: RunConfig, env: BatchEnv) -> Dataset:
             f"data must be of the run's own task, {config.task!r}, and {path} is of "
             f"{dataset.task!r}; collect a dataset on this task"
         )
-    keys, names = config.image_keys, dataset.images
+    keys, names = frame_keys(config.frames), dataset.images
     if in_another_order(names, keys) or (dataset.task and names and keys not in ((), names)):
         raise InputError(
             f"frames must be the images of the data, in its order, got --frames {','.join(keys)} "
             f"and {','.join(names)} in {path}; choose the same for both"
         )
     if dataset.lossy:
-        print(
-            f"warning: frames of {path} were compressed with loss, and a discriminator can tell "
+        warn(
+            f"frames of {path} were compressed with loss, and a discriminator can tell "
             "them from the agent's by that alone; store them lossless"
         )
     episodes = draw(dataset.episodes, config.task, str(env.device))
     frames = [episode.frames[:] for episode in episodes if episode.frames is not None]
     if all(bool((seen == frames[0][:1]).all()) for seen in frames):
-        print(
-            f"warning: all frames of {path} are equal, and a reward cannot learn from identical "
+        warn(
+            f"all frames of {path} are equal, and a reward cannot learn from identical "
             "frames; check how they were recorded"
         )
     return replace(dataset, episodes=episodes)

@@ -235,6 +235,6 @@ def _transposed(weight: Tensor) -> Tensor:
 
 
 def _uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> Tensor:
-    """Draw from U(±1/√fan-in), the initial distribution of PyTorch's linear layers."""
+    """Sample from U(±1/√fan-in), the initial distribution of PyTorch's linear layers."""
     bound = 1 / math.sqrt(fan_in)
     return (2 * torch.rand(shape, generator=generator) - 1) * bound

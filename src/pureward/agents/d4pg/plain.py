@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """D4PG (Barth-Maron et al., 2018) with the settings of the paper's Table 4.
 
-An update draws no random numbers, does not synchronise and does not branch on data, so a CUDA
+An update uses no random numbers, does not synchronise and does not branch on data, so a CUDA
 graph can capture it.
 """
 

@@ -110,6 +110,11 @@ class Replay:
         return min(self._host_rows, self.layout.rows) * self.layout.worlds
 
     @property
+    def capacity(self) -> int:
+        """The most steps that it stores, of all worlds together."""
+        return self.layout.steps
+
+    @property
     def steps_added(self) -> int:
         """Steps ever added, of all worlds together."""
         return self._host_rows * self.layout.worlds

@@ -14,7 +14,6 @@ four episodes if that is longer, is dropped and counted.
 """
 
 import json
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -36,6 +35,7 @@ from pureward.distributed.actors.episodes import (
 from pureward.distributed.actors.hosts import HOSTS
 from pureward.distributed.actors.worker import Spec, pack_policy
 from pureward.envs import BatchEnv
+from pureward.envs.batch import mixed_seed
 from pureward.errors import InputError, SimulationError
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import to_json
@@ -194,12 +194,12 @@ class Actors(BatchEnv):
 
     def _start(self, index: int) -> _Actor:
         # Not a seed that was used before, here or before a resume: episodes would repeat.
-        words = (self._config.seed, index, self._rows, self.counts["restarts"])
+        numbers = (self._config.seed, index, self._rows, self.counts["restarts"])
         spec = Spec(
             version=pureward.__version__,
             config=json.dumps(to_json(self._config)),
             worlds=self._each,
-            seed=random.Random(str(words)).getrandbits(31),
+            seed=mixed_seed(*numbers),
         )
         assembly = Assembly(self._each)
         return _Actor(self._host.start(spec), assembly, deque(), time.monotonic())

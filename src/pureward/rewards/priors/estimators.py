@@ -2,7 +2,7 @@
 """Estimators of η from the discriminator's scores, with a bootstrap over trajectories.
 
 Frames of one trajectory are near copies, so an interval from resampled frames would be too narrow.
-Each resample draws an exponential weight per trajectory (Rubin's Bayesian bootstrap). An estimator
+Each resample has an exponential weight per trajectory (Rubin's Bayesian bootstrap). An estimator
 uses weighted means only, so it computes all resamples in one pass.
 """
 
