@@ -66,7 +66,7 @@ PRESETS = {
             "reward.memory": 100_000,
         },
         "imitation pu": {"prior": "bbe:0.002:0.5"},  # at most Table 2's
-        "gated pu": {"prior": "0.5"},
+        "gated pu": {"prior": "0.7"},
     },
     "paper": {
         "all": {
