@@ -171,7 +171,7 @@ def test_the_quick_start_is_short():
 
 
 def test_the_tally_of_claims_is_that_of_the_figures():
-    figures = (ROOT / "results/paper").glob("*.json")
+    figures = (ROOT / "results/protocol").glob("*.json")
     outcomes = [c["outcome"] for f in figures for c in json.loads(f.read_text())["claims"]]
     holds, fails, close, missing = (
         outcomes.count(one)

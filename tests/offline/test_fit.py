@@ -237,6 +237,13 @@ def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture, mo
     assert _risk(tmp_path / "own") == ""  # the method's
 
 
+def test_the_positives_are_not_known_failures(tmp_path):
+    np.save(tmp_path / "one.npy", np.arange(40 * 64 * 3, dtype=np.uint8).reshape(40, 8, 8, 3))
+    data = {"demonstrations": tmp_path / "one.npy", "failures": tmp_path / "one.npy"}
+    with pytest.raises(pureward.InputError, match="must be other episodes than the positives"):
+        fit(tmp_path / "reward", prior=0.5, held_out=0.0, **data)
+
+
 def _risk(folder) -> str:
     return json.loads((folder / "config.json").read_text())["reward"]["risk"]
 

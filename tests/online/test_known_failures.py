@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Known failures are seen like the positives."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from pureward.data.dataset import Dataset
-from pureward.data.episodes import Episode
+from pureward.data.episodes import FAILURE, Episode
 from pureward.errors import InputError
 from pureward.online.supervision import Supervision
 
@@ -30,3 +32,14 @@ def test_known_failures_with_images_in_another_order_are_refused():
     """D would tell them from the agent's frames by the order alone."""
     with pytest.raises(InputError, match=r"\['front', 'wrist'\] in the positives and \['wrist', "):
         positives("front", "wrist").known_failures(dataset("wrist", "front"))
+
+
+def test_the_positives_are_not_known_failures(tmp_path):
+    """Unless some of their episodes are marked as failures, which are no positives."""
+    ours = replace(dataset(), path=tmp_path / "ours")
+    theirs = replace(ours, path=tmp_path / "theirs")
+    with pytest.raises(InputError, match="must be other episodes than the positives, got all epis"):
+        positives().known_failures(ours, replace(ours, path=tmp_path / "x" / ".." / "ours"))
+    assert len(positives().known_failures(theirs, ours)) == 2
+    marked = replace(ours, episodes=(*ours, replace(ours[0], split=FAILURE)))
+    assert len(positives().known_failures(marked, marked)) == 2

@@ -134,12 +134,19 @@ def with_ends(dataset: Dataset, horizon: int) -> Dataset:
     return replace(dataset, episodes=ended)
 
 
-def known_failures(dataset: Dataset) -> list[Episode]:
+def known_failures(dataset: Dataset, positives: Dataset | None = None) -> list[Episode]:
     """Return the episodes of the split "failure", or all if none is in it.
 
-    Refuse a dataset without any if only marked episodes are failures, as those of sketches.
+    Refuse a dataset without any if only marked episodes are failures, as those of sketches, or if
+    it is that of the positives.
     """
     marked = list(dataset.split(FAILURE))
+    paths = [one.path and one.path.resolve() for one in (dataset, positives or dataset)]
+    if positives and paths[0] and paths[0] == paths[1] and not marked:
+        raise InputError(
+            "known failures must be other episodes than the positives, got all episodes of "
+            f"{dataset.path} for both; give a dataset of failures"
+        )
     if not marked and dataset.failure_mark:
         raise InputError(
             f"{dataset.path} must hold an episode that is marked a failure, got none; "

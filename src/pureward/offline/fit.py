@@ -103,8 +103,8 @@ def fit(
     read = {"images": images, "held_out": held_out, "device": place}
     loaded = {name: load(name, source, **read) for name, source in given.items()}
     if failures is not None:
-        one = loaded["failures"]
-        loaded["failures"] = replace(one, episodes=known_failures(one))
+        one, positives = loaded["failures"], loaded.get("demonstrations", loaded.get("annotations"))
+        loaded["failures"] = replace(one, episodes=known_failures(one, positives))
     fitter = _fitter(loaded, method, prior, stack, config, place, seed)
     with directory, StopSignal() as stop:
         _check_settings(directory, settings)  # another process may have been here

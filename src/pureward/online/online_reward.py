@@ -45,6 +45,9 @@ SMALL = RewardConfig(
 )
 #: η of a PU method unless given: estimated, from nearly none up.
 DEFAULT_PRIOR = "bbe:0.002:0.8"
+#: η of gated rewards, above ½: on frames that D cannot tell from annotated ones, its best answer is
+#: D = η, and the gate should be open there.
+GATED_PRIOR = "0.7"
 _FIRST_ESTIMATE = 1000  # frames of the agent before η is estimated
 
 
@@ -79,7 +82,7 @@ class OnlineReward:
             failures: known failures, for the risk `nnpnu`.
             method: a name in `pureward.METHODS`; "" for nn-pugail, or nn-purl with annotations.
             prior: η, or how it is found; None estimates it for imitation ("bbe:0.002:0.8") and
-                is 0.5 for gated rewards.
+                is 0.7 for gated rewards.
             config: settings of the reward; the default is for thousands of updates on a CPU.
             stack: images that a frame consists of, as channels, oldest first. Data is stacked
                 here; `observe` and calls take frames that are stacked already.
@@ -124,9 +127,10 @@ class OnlineReward:
             absorbing = data.absorbing(horizon, recent=capacity)
         known = None
         if failures is not None:
-            known = data.known_failures(_episodes(failures, 0.0, size=data.train.shape[1:]))
+            others = _episodes(failures, 0.0, size=data.train.shape[1:])
+            known = data.known_failures(others, episodes)
         if prior is None and row.takes_prior:
-            prior = DEFAULT_PRIOR if row.reward == "imitation" else 0.5
+            prior = DEFAULT_PRIOR if row.reward == "imitation" else GATED_PRIOR
         self.learner = RewardLearner(
             replace(config, memory=min(config.memory, 5 * capacity)),
             data,

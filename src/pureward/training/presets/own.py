@@ -50,7 +50,7 @@ PRESETS = {
         },
         "imitation": {"reward.even": True},
         "imitation pu": {"prior": "bbe:0.002:0.8"},
-        "gated pu": {"prior": "0.5"},
+        "gated pu": {"prior": "0.7"},
     },
     "paper": {
         "all": walker.PRESETS["paper"]["all"],
