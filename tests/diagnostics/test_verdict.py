@@ -145,6 +145,24 @@ def test_gated(name):
     assert found.name == name, found
 
 
+def test_a_gate_that_withholds_nothing_is_told():
+    told = "the gate is open on nearly all of the agent's frames"
+    healthy = SUPERVISED["healthy"]
+    assert told not in verdict("nn-purl", **healthy).sentence  # 80%
+    assert told in verdict("nn-purl", **healthy | {"probe": probe(1, 1, 1, 0.96)}).sentence
+    hacked = verdict("nn-purl", **SUPERVISED["reward hacked"]).sentence
+    assert "is 40.0 above the true one, and the gate is open on 100% of its frames" in hacked
+    assert "gate" not in verdict("prl", eval=SUPERVISED["reward hacked"]["eval"]).sentence
+
+
+def test_a_discriminator_that_memorised_its_demonstrations_is_told():
+    """As on lift: gail's P(success) is 0.84 on trained demonstrations and 0.46 on held-out ones."""
+    told = "D has memorised its demonstrations"
+    assert told in verdict("gail", probe=probe(0.84, 0.46, 0.01, 0.2)).sentence
+    assert told not in verdict("gail", probe=probe(0.84, 0.66, 0.01, 0.2)).sentence
+    assert told not in verdict("nn-purl", probe=probe(0.84, 0.46, 0.01, 0.2)).sentence
+
+
 @pytest.mark.parametrize("name", ["healthy", "unfinished", "reward hacked"])
 def test_regression_has_no_discriminator(name):
     found = verdict("prl", eval=SUPERVISED[name]["eval"])

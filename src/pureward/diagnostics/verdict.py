@@ -122,7 +122,7 @@ def _all_verdicts(n: Numbers, kind: RewardKind) -> Found:
         yield from _imitation_faults(n)
     else:
         yield from _model_faults(n, gated=kind == "gated")
-    yield from _progress(n)
+    yield from _progress(n, kind)
     yield (
         "undecided",
         "the metrics so far allow no verdict; let the run reach an evaluation and a probe",
@@ -217,17 +217,23 @@ def _model_faults(n: Numbers, *, gated: bool) -> Found:
     if "expert" in n:
         large = LARGE_GAP * abs(n["expert"])
     if error is not None and error > large and n.get("share_of_expert", 0.0) < GOOD:
-        yield "reward hacked", f"the predicted return is {error:.1f} above the true one"
+        gate = "" if opened is None else f", and the gate is open on {opened:.0%} of its frames"
+        yield "reward hacked", f"the agent's predicted return is {error:.1f} above the true one{gate}"
     short = error is not None and error < -large
     if gated and opened is not None and opened <= (POOR if short else FEW):
         missing = "" if error is None else f"; predicted − true return is {error:+.1f}"
         yield "starved", f"the gate is open on {opened:.0%} of the agent's frames{missing}"
 
 
-def _progress(n: Numbers) -> Found:
+def _progress(n: Numbers, kind: RewardKind) -> Found:
     """The reward has no fault: how good is the policy, and was it better before?"""
     share, best = n.get("share_of_expert"), n.get("share_of_expert/best", 0.0)
     state, since = describe_reward(n), n.get("success/failure/since", 0.0)
+    lost = n.get("success/train", 0.0) - n.get("success/held_out", 1.0)
+    if kind == "imitation" and lost > OVERFIT:
+        state += "; D has memorised its demonstrations: try a PU method, or more demonstrations"
+    if kind == "gated" and n.get("success/replay", 0.0) >= 1 - FEW:
+        state += "; the gate is open on nearly all of the agent's frames, so D withholds nothing"
     if share is None and "return" in n:
         state += "; the policy is not judged, since the best return in its data is unknown"
     if share is None and not {"success/held_out", "success/replay"} & n.keys():
