@@ -218,7 +218,10 @@ def _model_faults(n: Numbers, *, gated: bool) -> Found:
         large = LARGE_GAP * abs(n["expert"])
     if error is not None and error > large and n.get("share_of_expert", 0.0) < GOOD:
         gate = "" if opened is None else f", and the gate is open on {opened:.0%} of its frames"
-        yield "reward hacked", f"the agent's predicted return is {error:.1f} above the true one{gate}"
+        yield (
+            "reward hacked",
+            f"the agent's predicted return is {error:.1f} above the true one{gate}",
+        )
     short = error is not None and error < -large
     if gated and opened is not None and opened <= (POOR if short else FEW):
         missing = "" if error is None else f"; predicted − true return is {error:+.1f}"
