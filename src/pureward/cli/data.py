@@ -12,12 +12,17 @@ import tyro
 from pureward.cli.parsing import OPTIONAL, Text, Texts
 
 Source = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
+Sources = Annotated[
+    tuple[str, ...],
+    tyro.conf.Positional,
+    tyro.conf.arg(metavar="SOURCE [SOURCE ...]", help_behavior_hint="(required)"),
+]
 Data = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
 Reward = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="REWARD")]
 
 
 def import_(
-    source: Source,
+    source: Sources,
     out: Path,
     images: Texts = (),
     size: tuple[int, int] | None = (64, 64),
@@ -29,6 +34,8 @@ def import_(
 
     Or: pureward import lerobot/pusht --images observation.image --out data/pusht --size None
 
+    Or: pureward import data/rated data/hacked --out data/more
+
     Then: pureward train gym:my/Env-v0 --demonstrations data/demos --out runs/mine
 
     Splits, rewards, successes, states, actions and the frame rate are kept where the source has
@@ -36,7 +43,7 @@ def import_(
 
     Args:
         source: a folder or file of any format that `pureward.read_episodes` opens, or the id of a
-            Minari dataset in the local cache.
+            Minari dataset in the local cache; several become one dataset.
         out: folder of the new dataset; it must not exist.
         images: names of the images to stack as channels, if the source has several.
         size: height and width of the frames; None keeps those that are stored.

@@ -65,6 +65,38 @@ def test_frames_are_read_and_written_a_block_at_a_time(tmp_path, monkeypatch):
     assert max(sizes) == 2
 
 
+def test_several_sources_become_one_dataset(tmp_path):
+    np.savez(tmp_path / "a.npz", images=IMAGES, rewards=np.ones(8))
+    np.savez(tmp_path / "b.npz", images=IMAGES[:5], rewards=np.zeros(4))
+    made = import_episodes([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "new")
+    assert [(len(e), float(e.rewards.sum())) for e in made] == [(8, 8.0), (4, 0.0)]
+    again = import_episodes([tmp_path / "new", tmp_path / "new"], tmp_path / "twice")
+    assert [len(e) for e in again] == [8, 4, 8, 4]
+    assert torch.equal(again[3].frames[:], made[1].frames[:])
+
+
+def test_sources_that_state_different_things_are_refused(tmp_path):
+    np.savez(tmp_path / "rated.npz", images=IMAGES, rewards=np.ones(8))
+    np.save(tmp_path / "bare.npy", IMAGES)
+    write_film(tmp_path / "film.mp4", IMAGES, "libx264", "yuv420p")
+    for other, said in (("bare.npy", "rewards in .*rated.npz only"), ("film.mp4", "the same fps")):
+        with pytest.raises(pureward.InputError, match=said):
+            import_episodes([tmp_path / "rated.npz", tmp_path / other], tmp_path / "new")
+        assert not (tmp_path / "new").exists()
+    with pytest.raises(pureward.InputError, match="at least one dataset, got none"):
+        import_episodes([], tmp_path / "new")
+
+
+def test_states_are_left_out_if_one_source_has_none(tmp_path):
+    env = pureward.make("reach", 1, "cpu", cameras=True)
+    (played,) = rollout(env, lambda state: torch.zeros(1, env.action_size))
+    writing.write_episodes(tmp_path / "whole", [played], task="reach")
+    writing.write_episodes(tmp_path / "small", [writing.compact(played)], task="reach")
+    made = import_episodes([tmp_path / "whole", tmp_path / "small"], tmp_path / "new")
+    assert [e.state for e in made] == [None, None]
+    assert torch.equal(made[0].frames[:], made[1].frames[:])
+
+
 def test_states_of_our_tasks_are_drawn(tmp_path):
     env = pureward.make("reach", 1, "cpu", cameras=True)
     (played,) = rollout(env, lambda state: torch.zeros(1, env.action_size))
