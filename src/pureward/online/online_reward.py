@@ -45,8 +45,8 @@ SMALL = RewardConfig(
 )
 #: η of a PU method unless given: estimated, from nearly none up.
 DEFAULT_PRIOR = "bbe:0.002:0.8"
-#: η of gated rewards, above ½: on frames that D cannot tell from annotated ones, its best answer is
-#: D = η, and the gate should be open there.
+#: η of gated rewards, above ½: on frames that D cannot tell from annotated ones, the risk is lowest
+#: at D = η, and the gate should be open there.
 GATED_PRIOR = "0.7"
 _FIRST_ESTIMATE = 1000  # frames of the agent before η is estimated
 
