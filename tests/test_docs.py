@@ -179,6 +179,6 @@ def test_the_tally_of_claims_is_that_of_the_figures():
     )
     text = " ".join((ROOT / "results/README.md").read_text().split())
     assert (
-        f"These figures test {len(outcomes)} claims: {holds} hold, {fails} do not hold, {close} are "
-        f"too close to call, {missing} are not measured"
+        f"These figures test {len(outcomes)} claims: {holds} hold, {fails} do not hold, {close} "
+        f"are too close to call, {missing} are not measured"
     ) in text
