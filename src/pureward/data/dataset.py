@@ -141,8 +141,7 @@ def known_failures(dataset: Dataset, positives: Dataset | None = None) -> list[E
     it is that of the positives.
     """
     marked = list(dataset.split(FAILURE))
-    paths = [one.path and one.path.resolve() for one in (dataset, positives or dataset)]
-    if positives and paths[0] and paths[0] == paths[1] and not marked:
+    if not marked and positives is not None and _same_path(dataset, positives):
         raise InputError(
             "known failures must be other episodes than the positives, got all episodes of "
             f"{dataset.path} for both; give a dataset of failures"
@@ -153,6 +152,12 @@ def known_failures(dataset: Dataset, positives: Dataset | None = None) -> list[E
             f"{dataset.failure_mark}"
         )
     return marked or list(dataset)
+
+
+def _same_path(one: Dataset, other: Dataset) -> bool:
+    if one.path is None or other.path is None:
+        return False
+    return one.path.resolve() == other.path.resolve()
 
 
 def in_another_order(names: Sequence[str], others: Sequence[str]) -> bool:

@@ -57,8 +57,10 @@ def import_episodes(
 
 def _joined(datasets: Sequence[Dataset]) -> Dataset:
     """Return the episodes of all datasets as one; refuse datasets that state different things."""
-    first = datasets[0]
-    for other in datasets[1:]:
+    first, *others = datasets
+    if not others:
+        return first
+    for other in others:
         for name in ("task", "images", "fps", "states_ends", "failure_mark"):
             ours, theirs = getattr(first, name), getattr(other, name)
             if ours != theirs:
