@@ -238,7 +238,7 @@ def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture, mo
 
 
 def test_the_positives_are_not_known_failures(tmp_path):
-    np.save(tmp_path / "one.npy", np.arange(40 * 64 * 3, dtype=np.uint8).reshape(40, 8, 8, 3))
+    np.save(tmp_path / "one.npy", np.zeros((40, 8, 8, 3), np.uint8))
     data = {"demonstrations": tmp_path / "one.npy", "failures": tmp_path / "one.npy"}
     with pytest.raises(pureward.InputError, match="must be other episodes than the positives"):
         fit(tmp_path / "reward", prior=0.5, held_out=0.0, **data)

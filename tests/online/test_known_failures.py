@@ -3,12 +3,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from pureward.data.dataset import Dataset
+from pureward.data.dataset import Dataset, check_apart
 from pureward.data.episodes import FAILURE, Episode
 from pureward.errors import InputError
+from pureward.online.online_reward import OnlineReward
 from pureward.online.supervision import Supervision
 
 
@@ -37,9 +39,18 @@ def test_known_failures_with_images_in_another_order_are_refused():
 def test_the_positives_are_not_known_failures(tmp_path):
     """Unless some of their episodes are marked as failures, which are no positives."""
     ours = replace(dataset(), path=tmp_path / "ours")
-    theirs = replace(ours, path=tmp_path / "theirs")
-    with pytest.raises(InputError, match="must be other episodes than the positives, got all epis"):
-        positives().known_failures(ours, replace(ours, path=tmp_path / "x" / ".." / "ours"))
-    assert len(positives().known_failures(theirs, ours)) == 2
+    for path in (tmp_path / "x" / ".." / "ours", tmp_path / "ours" / "data"):
+        with pytest.raises(InputError, match="must be other episodes than the positives, got all"):
+            check_apart(ours, replace(ours, path=path))
+    check_apart(replace(ours, path=tmp_path / "theirs"), ours)
+    check_apart(dataset(), dataset())  # in memory
     marked = replace(ours, episodes=(*ours, replace(ours[0], split=FAILURE)))
-    assert len(positives().known_failures(marked, marked)) == 2
+    check_apart(marked, marked)
+    assert len(positives().known_failures(marked)) == 2
+
+
+def test_an_online_reward_refuses_the_positives_as_known_failures(tmp_path):
+    path = tmp_path / "one.npy"
+    np.save(path, np.zeros((4, 8, 8, 3), np.uint8))
+    with pytest.raises(InputError, match="must be other episodes than the positives"):
+        OnlineReward(demonstrations=path, failures=path, device="cpu")

@@ -134,18 +134,12 @@ def with_ends(dataset: Dataset, horizon: int) -> Dataset:
     return replace(dataset, episodes=ended)
 
 
-def known_failures(dataset: Dataset, positives: Dataset | None = None) -> list[Episode]:
+def known_failures(dataset: Dataset) -> list[Episode]:
     """Return the episodes of the split "failure", or all if none is in it.
 
-    Refuse a dataset without any if only marked episodes are failures, as those of sketches, or if
-    it is that of the positives.
+    Refuse a dataset without any if only marked episodes are failures, as those of sketches.
     """
     marked = list(dataset.split(FAILURE))
-    if not marked and positives is not None and _same_path(dataset, positives):
-        raise InputError(
-            "known failures must be other episodes than the positives, got all episodes of "
-            f"{dataset.path} for both; give a dataset of failures"
-        )
     if not marked and dataset.failure_mark:
         raise InputError(
             f"{dataset.path} must hold an episode that is marked a failure, got none; "
@@ -154,10 +148,21 @@ def known_failures(dataset: Dataset, positives: Dataset | None = None) -> list[E
     return marked or list(dataset)
 
 
-def _same_path(one: Dataset, other: Dataset) -> bool:
-    if one.path is None or other.path is None:
-        return False
-    return one.path.resolve() == other.path.resolve()
+def check_apart(failures: Dataset, positives: Dataset) -> None:
+    """Refuse known failures that are the positives; episodes marked as failures are not."""
+    if failures.path is None or positives.path is None or FAILURE in failures.splits:
+        return
+    if is_same(failures.path, positives.path):
+        raise InputError(
+            "known failures must be other episodes than the positives, got all episodes of "
+            f"{failures.path} for both; give a dataset of failures"
+        )
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Whether two paths name one dataset: by its folder, or by the folder `data` in it."""
+    first, second = one.resolve(), other.resolve()
+    return bool({first, first / "data"} & {second, second / "data"})
 
 
 def in_another_order(names: Sequence[str], others: Sequence[str]) -> bool:

@@ -186,14 +186,13 @@ def _imitation_faults(n: Numbers) -> Found:
     if accepted is None:
         return
     if train >= MOST and accepted <= FEW and (paid or 0.0) <= NO_REWARD:
-        overfit = held_out is not None and train - held_out > OVERFIT
         yield (
             "discriminator won",
             f"P(success) is {train:.0%} for trained demonstrations"
             + ("" if held_out is None else f", {held_out:.0%} for held-out ones")
             + f" and {accepted:.0%} for the agent's frames"
             + ("" if paid is None else f"; the mean reward is {paid:.2f}")
-            + (": D has memorised its demonstrations, and " if overfit else ": ")
+            + (": D has memorised its demonstrations, and " if _memorised(n) else ": ")
             + "the agent gets almost no reward to learn from",
         )
     if n.get("share_of_expert", 1.0) < POOR <= accepted:
@@ -232,8 +231,7 @@ def _progress(n: Numbers, kind: RewardKind) -> Found:
     """The reward has no fault: how good is the policy, and was it better before?"""
     share, best = n.get("share_of_expert"), n.get("share_of_expert/best", 0.0)
     state, since = describe_reward(n), n.get("success/failure/since", 0.0)
-    lost = n.get("success/train", 0.0) - n.get("success/held_out", 1.0)
-    if kind == "imitation" and lost > OVERFIT:
+    if kind == "imitation" and _memorised(n):
         state += "; D has memorised its demonstrations: try a PU method, or more demonstrations"
     if kind == "gated" and n.get("success/replay", 0.0) >= 1 - FEW:
         state += "; the gate is open on nearly all of the agent's frames, so D withholds nothing"
@@ -268,6 +266,11 @@ def describe_reward(n: Numbers) -> str:
         return f"{label} is {', '.join(values)}"
     error = n.get("reward_error")
     return "no fault was found" if error is None else f"predicted − true return is {error:+.1f}"
+
+
+def _memorised(n: Numbers) -> bool:
+    """Whether D calls far fewer held-out demonstrations a success than trained ones."""
+    return n.get("success/train", 0.0) - n.get("success/held_out", math.inf) > OVERFIT
 
 
 def _fell(n: Numbers) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pureward.data.dataset import Dataset, known_failures
+from pureward.data.dataset import Dataset, check_apart, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.frames import FrameBank
 from pureward.data.guard import check_outside
@@ -103,8 +103,9 @@ def fit(
     read = {"images": images, "held_out": held_out, "device": place}
     loaded = {name: load(name, source, **read) for name, source in given.items()}
     if failures is not None:
-        one, positives = loaded["failures"], loaded.get("demonstrations", loaded.get("annotations"))
-        loaded["failures"] = replace(one, episodes=known_failures(one, positives))
+        one = loaded["failures"]
+        check_apart(one, loaded.get("demonstrations") or loaded["annotations"])
+        loaded["failures"] = replace(one, episodes=known_failures(one))
     fitter = _fitter(loaded, method, prior, stack, config, place, seed)
     with directory, StopSignal() as stop:
         _check_settings(directory, settings)  # another process may have been here

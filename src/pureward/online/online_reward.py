@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pureward.data.dataset import Dataset, in_memory, read_episodes, with_ends
+from pureward.data.dataset import Dataset, check_apart, in_memory, read_episodes, with_ends
 from pureward.data.episodes import check_rated
 from pureward.diagnostics.verdict import Verdict, find_verdict
 from pureward.errors import InputError, check_seed
@@ -128,7 +128,8 @@ class OnlineReward:
         known = None
         if failures is not None:
             others = _episodes(failures, 0.0, size=data.train.shape[1:])
-            known = data.known_failures(others, episodes)
+            check_apart(others, episodes)
+            known = data.known_failures(others)
         if prior is None and row.takes_prior:
             prior = DEFAULT_PRIOR if row.reward == "imitation" else GATED_PRIOR
         self.learner = RewardLearner(

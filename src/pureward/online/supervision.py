@@ -68,19 +68,14 @@ class Supervision:
         named = {"train": self.train, "held_out": self.held_out, "failure": self.failures}
         return {name: bank for name, bank in named.items() if bank is not None}
 
-    def known_failures(self, dataset: Dataset, positives: Dataset | None = None) -> FrameBank:
-        """Return the frames of a dataset of known failures to train on, stacked as these are.
-
-        Args:
-            dataset: of known failures.
-            positives: refused if they are the same episodes; None if that was checked.
-        """
+    def known_failures(self, dataset: Dataset) -> FrameBank:
+        """Return the frames of a dataset of known failures to train on, stacked as these are."""
         if in_another_order(dataset.images, self.images):
             raise InputError(
                 f"images must be in one order, got {list(self.images)} in the positives and "
                 f"{list(dataset.images)} in the known failures; choose the same images for both"
             )
-        failures = known_failures(dataset, positives)
+        failures = known_failures(dataset)
         return FrameBank(failures, stack=self.train.stack, device=self.train.device)
 
     def absorbing(self, horizon: int, *, recent: int, worlds: int = 0) -> Absorbing:

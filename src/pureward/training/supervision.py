@@ -8,6 +8,7 @@ from pureward.data.dataset import (
     Dataset,
     find_reader,
     in_another_order,
+    is_same,
     read_dataset,
     with_ends,
 )
@@ -29,9 +30,7 @@ def check_supervision(config: RunConfig) -> None:
     if not config.failures:
         return
     find_reader(Path(config.failures))
-    # A dataset may be named by its folder or by the `data` folder in it.
-    ours, theirs = positives_path(config).resolve(), Path(config.failures).resolve()
-    if {ours, ours / "data"} & {theirs, theirs / "data"}:
+    if is_same(positives_path(config), Path(config.failures)):
         raise InputError(
             "known failures must come from a dataset of their own, got that of the positives, "
             f"{config.failures}, whose failures are for probes only; collect others with another "
