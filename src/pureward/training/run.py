@@ -67,7 +67,8 @@ class Run:
         self.is_new = saved is None
         self.control_steps = 0
         self.clock = Stopwatch(self.env.device)
-        # On CUDA the worlds are simulated while the learner learns.
+        # On CUDA the worlds are simulated while the learner learns. Evaluations use it too: their
+        # small kernels go before those of other runs.
         on_cuda = self.env.device.type == "cuda" and self.actors is None
         self._beside = Beside(self.env.device) if on_cuda else None
         self.evaluation: dict[str, float] = {}
@@ -175,13 +176,16 @@ class Run:
         """Evaluate the greedy policy, write the result, and film it if the run has videos."""
         greedy, seconds = self.learner.agent.act, self.clock.read()
         learned = self.reward.learned if self.reward else None
-        result = evaluate(
-            self.eval_env,
-            greedy,
-            seed=self.config.seed + _EVALUATION_SEED,
-            reward=learned,
-            frame_stack=self.config.replay.frame_stack,
-        )
+        with self._beside or nullcontext():
+            result = evaluate(
+                self.eval_env,
+                greedy,
+                seed=self.config.seed + _EVALUATION_SEED,
+                reward=learned,
+                frame_stack=self.config.replay.frame_stack,
+            )
+        if self._beside:
+            self._beside.wait()
         self.evaluation = result.summary()
         if learned is not None and learned.members:
             self.evaluation |= result.reward_error(learned.zero)
