@@ -101,7 +101,7 @@ def test_imitation(name):
 
 @pytest.mark.parametrize(
     ("best", "last", "name"),
-    [(-20.0, -21.0, "healthy"), (-30.0, -100.0, "unsteady"), (-80.0, -120.0, "unfinished")],
+    [(-20.0, -21.0, "healthy"), (-30.0, -100.0, "unsteady"), (-120.0, -125.0, "unfinished")],
 )
 def test_returns_below_zero_are_measured_from_failures_to_the_expert(best, last, name):
     course = [*rows(eval={"return": best}), {"kind": "eval", "step": 1001, "return": last}]
@@ -125,7 +125,7 @@ def test_a_policy_that_fell_is_unsteady_and_forgotten_failures_are_named():
     ("before", "last", "learned", "name"),
     [
         (681.0, 55.0, 1016.0, "reward hacked"),  # nn-pugail on lift, seed 213: 302, then 214 of 383
-        (681.0, 55.0, 600.0, "healthy"),  # it is paid less for less
+        (681.0, 55.0, 600.0, "unsteady"),  # it is paid less for less
         (681.0, 62.0, 1016.0, "healthy"),  # 11% below the best
     ],
 )
@@ -155,12 +155,37 @@ def test_a_gate_that_withholds_nothing_is_told():
     assert "gate" not in verdict("prl", eval=SUPERVISED["reward hacked"]["eval"]).sentence
 
 
-def test_a_discriminator_that_memorised_its_demonstrations_is_told():
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        ("gail", "demonstrations: try a non-negative risk (nn-pugail), or more demonstrations"),
+        ("pugail", "demonstrations: try a non-negative risk (nn-pugail), or more demonstrations"),
+        ("nn-pugail", "demonstrations: try more demonstrations"),
+        ("purl", "annotated episodes: try a non-negative risk (nn-purl), or more annotated episodes"),
+        ("nn-purl", "annotated episodes: try more annotated episodes"),
+    ],
+)
+def test_a_discriminator_that_memorised_its_positives_is_told(method, remedy):
     """As on lift: gail's P(success) is 0.84 on trained demonstrations and 0.46 on held-out ones."""
-    told = "D has memorised its demonstrations"
-    assert told in verdict("gail", probe=probe(0.84, 0.46, 0.01, 0.2)).sentence
-    assert told not in verdict("gail", probe=probe(0.84, 0.66, 0.01, 0.2)).sentence
-    assert told not in verdict("nn-purl", probe=probe(0.84, 0.46, 0.01, 0.2)).sentence
+    told = verdict(method, probe=probe(0.84, 0.46, 0.01, 0.2)).sentence
+    assert f"D has memorised its {remedy}" in told
+    assert "memorised" not in verdict(method, probe=probe(0.84, 0.66, 0.01, 0.2)).sentence
+
+
+def test_a_gate_that_starves_the_agent_since_d_memorised_is_told():
+    """As pnrl on lift, seed 1: P(success) 0.70 on annotated frames for training, 0.04 on others."""
+    starved = SUPERVISED["starved"] | {"probe": probe(0.70, 0.04, 0.16, 0.17)}
+    found = verdict("pnrl", **starved)
+    assert found.name == "starved"
+    assert "; D has memorised its annotated episodes: try a non-negative risk (nn-purl)" in found.sentence
+    assert "memorised" not in verdict("nn-purl", **SUPERVISED["starved"]).sentence
+
+
+def test_a_policy_that_was_better_than_half_way_and_fell_is_not_unfinished():
+    """As purl on lift, seed 0: best return 298, last 142; 77% and 32% of the way."""
+    course = rows(probe=probe(0.69, 0.6, 0.29, 0.35), eval={"return": 142.0})
+    course[1]["return"] = 298.0
+    assert find_verdict(course, method="purl", expert=379.0, failure=31.0).name == "unsteady"
 
 
 @pytest.mark.parametrize("name", ["healthy", "unfinished", "reward hacked"])

@@ -13,7 +13,7 @@ from typing import Any
 
 from pureward.diagnostics.probe import SOURCES
 from pureward.errors import InputError
-from pureward.rewards.methods import METHODS, RewardKind
+from pureward.rewards.methods import METHODS, Method
 
 LATE = 0.25  # share of a run, at its end, to average over: longer than an oscillation of D
 SATURATED = 0.9  # share of rewards at the ceiling above which most states are paid the same
@@ -73,7 +73,7 @@ def find_verdict(
         for name, share in (("return", "share_of_expert"), ("return/best", "share_of_expert/best")):
             if name in numbers:
                 numbers[share] = (numbers[name] - low) / (expert - low)
-    name, sentence = next(_all_verdicts(numbers, METHODS[method].reward))
+    name, sentence = next(_all_verdicts(numbers, METHODS[method]))
     return Verdict(name=name, sentence=sentence + _true_return(numbers), numbers=numbers)
 
 
@@ -111,18 +111,18 @@ def _finite(rows: Rows, name: str) -> list[float]:
     return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
 
 
-def _all_verdicts(n: Numbers, kind: RewardKind) -> Found:
+def _all_verdicts(n: Numbers, method: Method) -> Found:
     """All verdicts that apply, the first of which counts."""
-    if kind == "truth":
+    if method.reward == "truth":
         yield "undecided", "the reward is the task's own, so there is none to judge"
         return
     yield from _view_mismatch(n)
-    if kind == "imitation":
+    if method.reward == "imitation":
         yield from _discriminator_faults(n)
         yield from _imitation_faults(n)
     else:
-        yield from _model_faults(n, gated=kind == "gated")
-    yield from _progress(n, kind)
+        yield from _model_faults(n, method)
+    yield from _progress(n, method)
     yield (
         "undecided",
         "the metrics so far allow no verdict; let the run reach an evaluation and a probe",
@@ -206,7 +206,7 @@ def _imitation_faults(n: Numbers) -> Found:
         )
 
 
-def _model_faults(n: Numbers, *, gated: bool) -> Found:
+def _model_faults(n: Numbers, method: Method) -> Found:
     """Predictions are far above the truth, or a gate is closed on the agent's frames.
 
     Annotated episodes may fail, so a gate that is open on failures has not collapsed.
@@ -222,18 +222,20 @@ def _model_faults(n: Numbers, *, gated: bool) -> Found:
             f"the agent's predicted return is {error:.1f} above the true one{gate}",
         )
     short = error is not None and error < -large
-    if gated and opened is not None and opened <= (POOR if short else FEW):
+    if method.has_discriminator and opened is not None and opened <= (POOR if short else FEW):
         missing = "" if error is None else f"; predicted − true return is {error:+.1f}"
-        yield "starved", f"the gate is open on {opened:.0%} of the agent's frames{missing}"
+        yield (
+            "starved",
+            f"the gate is open on {opened:.0%} of the agent's frames{missing}{_memory(n, method)}",
+        )
 
 
-def _progress(n: Numbers, kind: RewardKind) -> Found:
+def _progress(n: Numbers, method: Method) -> Found:
     """The reward has no fault: how good is the policy, and was it better before?"""
     share, best = n.get("share_of_expert"), n.get("share_of_expert/best", 0.0)
-    state, since = describe_reward(n), n.get("success/failure/since", 0.0)
-    if kind == "imitation" and _memorised(n):
-        state += "; D has memorised its demonstrations: try a PU method, or more demonstrations"
-    if kind == "gated" and n.get("success/replay", 0.0) >= 1 - FEW:
+    since = n.get("success/failure/since", 0.0)
+    state = describe_reward(n) + _memory(n, method)
+    if method.reward == "gated" and n.get("success/replay", 0.0) >= 1 - FEW:
         state += "; the gate is open on nearly all of the agent's frames, so D withholds nothing"
     if share is None and "return" in n:
         state += "; the policy is not judged, since the best return in its data is unknown"
@@ -243,7 +245,7 @@ def _progress(n: Numbers, kind: RewardKind) -> Found:
             agrees = abs(error) <= LARGE_GAP * max(abs(true), abs(true + error))
             yield "healthy" if agrees else "undecided", state
         return
-    if best >= GOOD and share is not None and share < GOOD * best:
+    if best >= POOR and share is not None and share < GOOD * best:
         forgot = (
             f"; after its best, P(success) of failures rose to {since:.0%}: D forgot what the "
             "agent no longer does; try a larger reward.memory"
@@ -269,8 +271,18 @@ def describe_reward(n: Numbers) -> str:
 
 
 def _memorised(n: Numbers) -> bool:
-    """Whether D calls far fewer held-out demonstrations a success than trained ones."""
+    """Whether D calls far fewer held-out frames a success than trained ones."""
     return n.get("success/train", 0.0) - n.get("success/held_out", math.inf) > OVERFIT
+
+
+def _memory(n: Numbers, method: Method) -> str:
+    """Whether D has memorised its positives, and what to try; "" if not."""
+    if not _memorised(n):
+        return ""
+    imitates = method.reward == "imitation"
+    data, other = ("demonstrations", "nn-pugail") if imitates else ("annotated episodes", "nn-purl")
+    risk = "" if method.risk == "nnpu" else f"a non-negative risk ({other}), or "
+    return f"; D has memorised its {data}: try {risk}more {data}"
 
 
 def _fell(n: Numbers) -> bool:
