@@ -161,7 +161,7 @@ def test_a_gate_that_withholds_nothing_is_told():
         ("gail", "demonstrations: try a non-negative risk (nn-pugail), or more demonstrations"),
         ("pugail", "demonstrations: try a non-negative risk (nn-pugail), or more demonstrations"),
         ("nn-pugail", "demonstrations: try more demonstrations"),
-        ("purl", "annotated episodes: try a non-negative risk (nn-purl), or more annotated episodes"),
+        ("purl", "annotated episodes: try a non-negative risk (nn-purl), or more annotated"),
         ("nn-purl", "annotated episodes: try more annotated episodes"),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_gate_that_starves_the_agent_since_d_memorised_is_told():
     starved = SUPERVISED["starved"] | {"probe": probe(0.70, 0.04, 0.16, 0.17)}
     found = verdict("pnrl", **starved)
     assert found.name == "starved"
-    assert "; D has memorised its annotated episodes: try a non-negative risk (nn-purl)" in found.sentence
+    assert "; D has memorised its annotated episodes: try a non-negative risk" in found.sentence
     assert "memorised" not in verdict("nn-purl", **SUPERVISED["starved"]).sentence
 
 
