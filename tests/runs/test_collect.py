@@ -15,8 +15,9 @@ from point_env import PointEnv
 from pureward.data.dataset import read_dataset
 from pureward.data.draw import draw
 from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN
+from pureward.envs.divergence import DivergenceMonitor
 from pureward.envs.makers import name_of
-from pureward.errors import InputError
+from pureward.errors import InputError, SimulationError
 from pureward.runs.collect import _with_failures, collect, rollout
 from pureward.runs.policy import load_policy, snapshots
 from pureward.training.evaluate import evaluate
@@ -45,6 +46,39 @@ def test_demonstrations_are_episodes_of_the_last_policy(run, demonstrations):
     assert {e.policy for e in dataset.split(TRAIN) + dataset.split(HELD_OUT)} == {last}
     starts = torch.stack([e.state[0] for e in dataset.split(TRAIN) + dataset.split(HELD_OUT)])
     assert len(starts.unique(dim=0)) == 6  # no episode is in both splits
+
+
+def diverge(monkeypatch, *worlds):
+    """Let one world after the other diverge: the nth one in step n of the first environment."""
+    find, left, first = DivergenceMonitor.find, list(worlds), []
+
+    def damaged(self, engine, observed):
+        first.append(self)
+        if self is first[0] and left:
+            engine.state.qpos[left.pop(0)] = float("nan")
+        return find(self, engine, observed)
+
+    monkeypatch.setattr(DivergenceMonitor, "find", damaged)
+
+
+def test_an_episode_whose_simulation_diverges_is_played_again(
+    run, demonstrations, tmp_path, monkeypatch
+):
+    diverge(monkeypatch, 1, 4)
+    collect("reach", run, tmp_path / "demos", episodes=4, held_out=2, failures=3, device="cpu")
+    found, whole = read_dataset(tmp_path / "demos"), read_dataset(demonstrations.path)
+    assert [e.split for e in found] == [e.split for e in whole]
+    assert [len(e) for e in found] == [len(e) for e in whole]
+    same = [torch.equal(a.state, b.state) for a, b in zip(found, whole, strict=True)]
+    assert same[:6] == [True, False, True, True, False, True]
+
+
+def test_a_simulation_that_diverges_in_all_episodes_is_one_error(run, tmp_path, monkeypatch):
+    diverge(monkeypatch, 0, 1)
+    out = tmp_path / "demos"
+    with pytest.raises(SimulationError, match="diverged in all 2 episodes"):
+        collect("reach", run, out, episodes=2, held_out=0, failures=0, device="cpu")
+    assert not out.exists()
 
 
 def test_the_policy_is_greedy_and_rewards_are_of_the_task(run):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import groupby, zip_longest
+from itertools import compress, groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pureward.envs import BatchEnv
 from pureward.envs.batch import frame_keys
 from pureward.envs.making import check_name
 from pureward.envs.tasks import TASKS
-from pureward.errors import InputError, check_seed
+from pureward.errors import InputError, SimulationError, check_seed
 from pureward.files import whole_folder
 from pureward.runs.card import write_card
 from pureward.runs.policy import SavedPolicy, load_policy, random_policy, snapshots
@@ -103,7 +103,18 @@ def collect(
 
     def play(roles: list[_Role], seed: int) -> list[Episode]:
         with config.make_env(len(roles), place, seed=seed, cameras=own) as env:
-            return _roll_out(env, roles, find_policy)
+            played = _roll_out(env, roles, find_policy)
+            diverged = [not own and len(episode) < env.horizon for episode in played]
+        if not any(diverged):
+            return played
+        if all(diverged):
+            raise SimulationError(
+                f"the simulation diverged in all {len(roles)} episodes that were played; check the "
+                "model's time step and limits"
+            )
+        # A diverged world ends as a copy of another one, so its role plays again.
+        again = iter(play(list(compress(roles, diverged)), seed + _SEED_OFFSET))
+        return [next(again) if bad else e for e, bad in zip(played, diverged, strict=True)]
 
     drawing = config.make_env(1 if own else 32, place, cameras=True)
     with drawing, whole_folder(out) as folder:  # refuses a bad folder before the slow rollout
