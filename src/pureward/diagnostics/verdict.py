@@ -222,7 +222,7 @@ def _model_faults(n: Numbers, method: Method) -> Found:
             f"the agent's predicted return is {error:.1f} above the true one{gate}",
         )
     short = error is not None and error < -large
-    if method.has_discriminator and opened is not None and opened <= (POOR if short else FEW):
+    if method.reward == "gated" and opened is not None and opened <= (POOR if short else FEW):
         missing = "" if error is None else f"; predicted − true return is {error:+.1f}"
         yield (
             "starved",
