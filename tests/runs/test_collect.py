@@ -49,13 +49,13 @@ def test_demonstrations_are_episodes_of_the_last_policy(run, demonstrations):
 
 
 def diverge(monkeypatch, *worlds):
-    """Let one world after the other diverge: the nth one in step n of the first environment."""
+    """Let the nth world diverge in step n of the first environment; None: no world."""
     find, left, first = DivergenceMonitor.find, list(worlds), []
 
     def damaged(self, engine, observed):
         first.append(self)
-        if self is first[0] and left:
-            engine.state.qpos[left.pop(0)] = float("nan")
+        if self is first[0] and left and (world := left.pop(0)) is not None:
+            engine.state.qpos[world] = float("nan")
         return find(self, engine, observed)
 
     monkeypatch.setattr(DivergenceMonitor, "find", damaged)
@@ -71,6 +71,15 @@ def test_an_episode_whose_simulation_diverges_is_played_again(
     assert [len(e) for e in found] == [len(e) for e in whole]
     same = [torch.equal(a.state, b.state) for a, b in zip(found, whole, strict=True)]
     assert same[:6] == [True, False, True, True, False, True]
+
+
+def test_a_world_that_diverges_in_its_last_step_plays_again(run, monkeypatch):
+    env = pureward.make("reach", 3, "cpu")
+    diverge(monkeypatch, *[None] * (env.horizon - 1), 1)
+    found = rollout(env, load_policy(run).act)
+    assert env.diverged == 1
+    assert [len(e) for e in found] == [env.horizon] * 3
+    assert found[1].state[-1].any(), "the state after a divergence is 0"
 
 
 def test_a_simulation_that_diverges_in_all_episodes_is_one_error(run, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import compress, groupby, zip_longest
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -103,18 +103,7 @@ def collect(
 
     def play(roles: list[_Role], seed: int) -> list[Episode]:
         with config.make_env(len(roles), place, seed=seed, cameras=own) as env:
-            played = _roll_out(env, roles, find_policy)
-            diverged = [not own and len(episode) < env.horizon for episode in played]
-        if not any(diverged):
-            return played
-        if all(diverged):
-            raise SimulationError(
-                f"the simulation diverged in all {len(roles)} episodes that were played; check the "
-                "model's time step and limits"
-            )
-        # A diverged world ends as a copy of another one, so its role plays again.
-        again = iter(play(list(compress(roles, diverged)), seed + _SEED_OFFSET))
-        return [next(again) if bad else e for e, bad in zip(played, diverged, strict=True)]
+            return _roll_out(env, roles, find_policy)
 
     drawing = config.make_env(1 if own else 32, place, cameras=True)
     with drawing, whole_folder(out) as folder:  # refuses a bad folder before the slow rollout
@@ -141,11 +130,26 @@ def collect(
 def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     """Reset an environment and return one whole episode of every world.
 
+    A world that diverges ends as a copy of another one, so it plays again.
+
     Args:
         env: not staggered; frames are recorded if it has cameras.
         act: the policy.
     """
     assert not env.stagger, "staggered worlds end their first episodes early"
+    episodes: dict[int, Episode] = {}
+    while missing := env.worlds - len(episodes):
+        episodes = _play(env, act) | episodes
+        if missing == env.worlds - len(episodes):
+            raise SimulationError(
+                f"the simulation diverged in all {missing} episodes that were played; check the "
+                "model's time step and limits"
+            )
+    return [episodes[world] for world in range(env.worlds)]
+
+
+def _play(env: BatchEnv, act: Policy) -> dict[int, Episode]:
+    """Play an episode in every world, and return those whose simulation did not diverge."""
     env.resets = False  # so that the simulator still has the last arrival state
     try:
         obs = env.reset()
@@ -167,20 +171,21 @@ def rollout(env: BatchEnv, act: Policy) -> list[Episode]:
     env.check()
     at = {name: torch.stack([row[name] for row in seen], dim=1).cpu() for name in seen[0]}
     after = {name: torch.stack([row[name] for row in results], dim=1).cpu() for name in results[0]}
-    episodes = []
+    episodes = {}
     for world in range(env.worlds):
         ends = after["ended"][world].nonzero()
         steps = int(ends[0]) + 1 if len(ends) else env.horizon
-        episodes.append(
-            Episode(
-                state=at["state"][world, : steps + 1],
-                frames=at["frames"][world, : steps + 1] if "frames" in at else None,
-                simulator={n: at[n][world, : steps + 1] for n in DRAWN_FROM if n in at},
-                actions=after["actions"][world, :steps],
-                rewards=after["rewards"][world, :steps],
-                success=after["success"][world, :steps],
-                terminated=env.terminates and bool(after["terminated"][world, steps - 1]),
-            )
+        terminated = bool(after["terminated"][world, steps - 1])
+        if terminated and not env.terminates:
+            continue  # it diverged
+        episodes[world] = Episode(
+            state=at["state"][world, : steps + 1],
+            frames=at["frames"][world, : steps + 1] if "frames" in at else None,
+            simulator={n: at[n][world, : steps + 1] for n in DRAWN_FROM if n in at},
+            actions=after["actions"][world, :steps],
+            rewards=after["rewards"][world, :steps],
+            success=after["success"][world, :steps],
+            terminated=terminated,
         )
     return episodes
 
