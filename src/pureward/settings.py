@@ -6,6 +6,8 @@ import os
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from pureward.errors import LARGEST, InputError
 
 T = TypeVar("T")
@@ -44,26 +46,29 @@ def dataclass_from_json(example: T, values: Any, *, remedy: str, complete: bool 
 def check_settings(settings: Any, prefix: str = "") -> None:
     """Check the types and ranges of a frozen dataclass and its parts; convert in place.
 
-    A list becomes a tuple, and a float such as 1e6 becomes an int if the default is one.
+    A list becomes a tuple, so that the settings are hashable and equal to loaded ones; a number of
+    NumPy becomes one of Python, and a float such as 1e6 an int if the default is one.
     """
     for each in fields(settings):
         name, value = prefix + each.name, getattr(settings, each.name)
-        if is_dataclass(value):
+        if isinstance(each.type, type) and is_dataclass(each.type) and isinstance(value, each.type):
             check_settings(value, f"{name}.")
-            continue
-        object.__setattr__(settings, each.name, check_setting(name, value, each))
+        elif each.default is not each.default_factory:  # a required field has neither
+            object.__setattr__(settings, each.name, check_setting(name, value, each))
 
 
 def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
     """Return the value of a field, converted; raise InputError for a wrong type or range."""
     default = each.default if each.default_factory is MISSING else each.default_factory()
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if type(default) is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     value = _checked(name, value, default, "leave it out for that")
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, float) and not math.isfinite(number):
             raise InputError(
-                f"{name} must be a finite number, got {number}; leave it out for the preset's"
+                f"{name} must be a finite number, got {number}; leave it out for the default"
             )
         if isinstance(number, int) and abs(number) >= LARGEST:
             raise InputError(f"{name} must lie within ±2^53, got {number}; lower it")
@@ -83,7 +88,7 @@ def _is_like(value: Any, default: Any) -> bool:
         example = default[0] if default else ""
         return isinstance(value, list | tuple) and all(_is_like(v, example) for v in value)
     if isinstance(default, float):
-        return type(value) in (int, float)
+        return isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, str):
         return isinstance(value, str | os.PathLike)
     if default is None:  # an optional count

@@ -322,8 +322,8 @@ def test_an_outlier_does_not_inflate_the_deviation():
         ({"atoms": 10**11}, r"atoms must lie in \[2, 16,384\]"),
         ({"value_high": 1e300}, "value_low < value_high within"),
         ({"value_high": -1.0}, "got 0.0 and -1.0"),
-        ({"value_high": math.inf}, "got 0.0 and inf"),
-        ({"value_low": -math.inf}, "got -inf and 100.0"),
+        ({"value_high": math.inf}, "value_high must be a finite number, got inf"),
+        ({"value_low": -math.inf}, "value_low must be a finite number, got -inf"),
         ({"target_period": 0}, "target_period ≥ 1"),
         ({"polyak": 1.5}, r"polyak in \[0, 1\]"),
     ],
@@ -334,9 +334,9 @@ def test_bad_settings_are_rejected(settings, sentence):
 
 
 def test_bad_exploration_is_rejected():
-    with pytest.raises(InputError, match="0 ≤ low ≤ high, both finite, got low=0.4 and high=0.1"):
+    with pytest.raises(InputError, match="0 ≤ low ≤ high, got low=0.4 and high=0.1"):
         ExplorationConfig(low=0.4, high=0.1)
-    with pytest.raises(InputError, match="got low=0.1 and high=inf"):
+    with pytest.raises(InputError, match="high must be a finite number, got inf"):
         ExplorationConfig(low=0.1, high=math.inf)
 
 

@@ -260,7 +260,7 @@ def test_fresh_and_cached_labels_agree_while_the_discriminator_does_not_change(d
         ({"prior": "1.5"}, r"inside \(0, 1\), got 1.5"),
         ({"reward": {"batch": 0}}, "batch must be at least 1, got 0"),
         ({"reward": {"labels": "old"}}, "'fresh' or 'cached'"),
-        ({"reward": {"slack": -1.0}}, "slack must be finite and at least 0, got -1.0"),
+        ({"reward": {"slack": -1.0}}, "slack must be at least 0, got -1.0"),
         ({"reward": {"loss": "hinge"}}, "unknown loss 'hinge'"),
         ({"prior": "1e-300"}, "prior '1e-300' must keep η at least 1e-06 from 0 and 1, got 1e-300"),
         ({"prior": "bbe:1e-300:0.9"}, "at least 1e-06 from 0 and 1"),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.settings import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +26,11 @@ class ExplorationConfig:
     """Correlation of the noise of consecutive steps, in [0, 1); 0.8 lasts about five steps."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high < math.inf:
+        check_settings(self)
+        if not 0 <= self.low <= self.high:
             raise InputError(
-                f"exploration needs 0 ≤ low ≤ high, both finite, got low={self.low} and "
-                f"high={self.high}; use one number for both or order them"
+                f"exploration needs 0 ≤ low ≤ high, got low={self.low} and high={self.high}; "
+                "use one number for both or order them"
             )
         if not 0 <= self.correlation < 1:
             raise InputError(

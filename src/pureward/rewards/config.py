@@ -8,6 +8,7 @@ from pureward.errors import InputError
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.risks import RISKS, Loss
 from pureward.rewards.risks.pu import check_loss
+from pureward.settings import check_settings
 
 Labels = Literal["fresh", "cached"]
 
@@ -30,6 +31,7 @@ class RewardModelConfig:
     """Epochs without a lower held-out error before stopping; None trains to the end."""
 
     def __post_init__(self) -> None:
+        check_settings(self)
         for name in ("batch_size", "epochs"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")
@@ -76,14 +78,15 @@ class RewardConfig:
     """Fit of r_φ, before the policy learns."""
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.risk:
             RISKS[self.risk]
         check_loss(self.loss)
         _check_rate(self.learning_rate, "try 1e-5")
-        if not 0 <= self.slack < float("inf"):
-            raise InputError(f"slack must be finite and at least 0, got {self.slack}; try 0")
-        if not 0 < self.ceiling < float("inf"):
-            raise InputError(f"ceiling must be positive and finite, got {self.ceiling}; try 1")
+        if self.slack < 0:
+            raise InputError(f"slack must be at least 0, got {self.slack}; try 0")
+        if self.ceiling <= 0:
+            raise InputError(f"ceiling must be positive, got {self.ceiling}; try 1")
         for name in ("batch", "updates"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")

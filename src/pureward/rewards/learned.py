@@ -15,6 +15,7 @@ from pureward.errors import InputError
 from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved
 from pureward.rewards.compose import ensemble_minimum, gated_reward, imitation_reward
 from pureward.rewards.network import FrameNetwork, NetworkConfig
+from pureward.settings import check_settings
 from pureward.types import checked_tensor
 
 # Rewards are float32: a larger bound would be infinite.
@@ -45,6 +46,7 @@ class RewardSpec:
     """Names of the cameras, in the order of their channels; () if unknown."""
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.reward not in ("imitation", "regression", "gated"):
             raise InputError(
                 f"unknown reward {self.reward!r}; choose imitation, regression or gated"

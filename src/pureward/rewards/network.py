@@ -5,7 +5,6 @@ One logit for a discriminator, one value for a reward model. Register a network 
 `@NETWORKS.register("mine")` on a subclass of `FrameNetwork`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from pureward.errors import InputError
 from pureward.registry import Registry
 from pureward.rewards.view import View
+from pureward.settings import check_settings
 from pureward.types import checked_tensor
 
 MIN_SIDE = 32
@@ -45,6 +45,7 @@ class NetworkConfig:
     """Augmentation in training and the window for scoring (Table 3)."""
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not 1 <= self.frame_channels <= MAX_CHANNELS:
             raise InputError(
                 f"frame_channels must lie in [1, {MAX_CHANNELS}], got {self.frame_channels}; "
@@ -58,14 +59,11 @@ class NetworkConfig:
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout must lie in [0, 1), got {self.dropout}; the paper has 0.5")
         channels = self.stage_channels
-        listed = isinstance(channels, Sequence) and len(channels) > 0
-        if not listed or not all(isinstance(c, int) and 1 <= c <= MAX_CHANNELS for c in channels):
+        if not channels or not all(1 <= c <= MAX_CHANNELS for c in channels):
             raise InputError(
                 f"stage_channels must each lie in [1, {MAX_CHANNELS}], got {channels}; "
                 "Table 3 has 16, 32, 32"
             )
-        # A list would make the settings unhashable, and unequal to loaded ones.
-        object.__setattr__(self, "stage_channels", tuple(channels))
         if not 0 <= self.stage_blocks <= 64:
             raise InputError(f"stage_blocks must lie in [0, 64], got {self.stage_blocks}; use 2")
         NETWORKS[self.kind].check(self)

@@ -8,7 +8,6 @@ cameras and stacked images share them, since separate distortions would show fal
 pixel noise is independent in every channel.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -18,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pureward.errors import InputError
+from pureward.settings import check_settings
 
 PARAMETERS = ("flip", "top", "left", "brightness", "contrast", "saturation", "hue")
 # The colour arithmetic passes over its data about forty times. Small chunks stay in cache, but each
@@ -49,6 +49,7 @@ class View:
     """Largest pixel noise in grey levels of 255, uniform on both sides; 0 is off."""
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not 0.1 <= self.crop <= 1:
             raise InputError(f"crop must lie in [0.1, 1], got {self.crop}; the paper has 0.8")
         limits = {"shift": 0.5, "brightness": 1.0, "hue": 0.5, "noise": 255.0}
@@ -57,14 +58,11 @@ class View:
             if not 0 <= value <= limit:
                 raise InputError(f"{name} must lie in [0, {limit:g}], got {value}; 0 turns it off")
         for name in ("contrast", "saturation"):
-            value = getattr(self, name)
-            ends = tuple(value) if isinstance(value, Iterable) else (value,)
-            if len(ends) != 2 or not 0 <= ends[0] <= ends[1] < float("inf"):
+            ends = getattr(self, name)
+            if len(ends) != 2 or not 0 <= ends[0] <= ends[1]:
                 raise InputError(
                     f"{name} must be a range 0 ≤ low ≤ high, got {ends}; (1, 1) turns it off"
                 )
-            # A list would make the view unhashable, and unequal to a loaded one.
-            object.__setattr__(self, name, ends)
 
     @classmethod
     def off(cls) -> "View":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pureward.agents.agent import AgentConfig
 from pureward.errors import InputError
+from pureward.settings import check_settings
 
 # Units of a layer; a larger number is probably a typo.
 _WIDEST = 16_384
@@ -40,6 +41,7 @@ class D4PGConfig(AgentConfig):
     """Normalise states by their running mean and standard deviation."""
 
     def __post_init__(self) -> None:
+        check_settings(self)
         for name in ("actor_rate", "critic_rate"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(

@@ -20,6 +20,7 @@ from pureward.data.replay.sampler import Sampler
 from pureward.data.replay.tables import allocate, restore
 from pureward.data.replay.windows import Windows
 from pureward.errors import InputError
+from pureward.settings import check_settings
 from pureward.types import Observation, Step
 
 Storage = Literal["device", "host"]
@@ -41,7 +42,8 @@ class ReplayConfig:
     """Where frames are stored: "device", or "host" (pinned; slower, with host syncs)."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that are out of range."""
+        """Refuse settings of a wrong type or out of range."""
+        check_settings(self)
         for name in ("capacity", "n_step", "frame_stack"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}; raise it")

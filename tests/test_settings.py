@@ -1,0 +1,58 @@
+"""The types of settings are checked where a dataclass of settings is made, before its bounds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pureward.agents import AgentConfig, D4PGConfig
+from pureward.agents.exploration import ExplorationConfig
+from pureward.data.replay.replay import ReplayConfig
+from pureward.errors import InputError
+from pureward.rewards.config import RewardConfig, RewardModelConfig
+from pureward.rewards.learned import RewardSpec
+from pureward.rewards.network import NetworkConfig
+from pureward.rewards.view import View
+from pureward.runs.config import RunConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(AgentConfig):
+    """Settings of a user's agent, which checks nothing itself."""
+
+    size: int = 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "sentence"),
+    [
+        (RunConfig, {"worlds": "8"}, "worlds must be like 1024, got '8'"),
+        (RunConfig, {"reward": View()}, r"reward must be like RewardConfig, got View\("),
+        (RunConfig, {"agent": Own(size="8")}, "agent.size must be like 3, got '8'"),
+        (RewardConfig, {"batch": "8"}, "batch must be like 256, got '8'"),
+        (RewardConfig, {"batch": 8.5}, "batch must be like 256, got 8.5"),
+        (RewardConfig, {"even": "no"}, "even must be like False, got 'no'"),
+        (RewardConfig, {"network": None}, "network must be like NetworkConfig, got None"),
+        (RewardModelConfig, {"epochs": None}, "epochs must be like 20, got None"),
+        (RewardSpec, {"reward": "imitation", "ceiling": "1"}, "ceiling must be like 1.0, got '1'"),
+        (NetworkConfig, {"width": "64"}, "width must be like 64, got '64'"),
+        (View, {"crop": "1"}, "crop must be like 0.8, got '1'"),
+        (View, {"contrast": (1, "2")}, r"contrast must be like \(0.5, 2.0\), got \(1, '2'\)"),
+        (ReplayConfig, {"capacity": "9"}, "capacity must be like 1000000, got '9'"),
+        (D4PGConfig, {"actor_layers": 300}, r"actor_layers must be like \(300, 200\), got 300"),
+        (D4PGConfig, {"target_period": 10**20}, r"target_period must lie within ±2\^53"),
+        (ExplorationConfig, {"low": "0"}, "low must be like 0.3, got '0'"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_one_sentence(kind, settings, sentence):
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        kind(**settings)
+
+
+def test_numbers_of_numpy_become_those_of_python():
+    made = RewardConfig(batch=np.int64(8), learning_rate=np.float32(0.5))
+    assert (type(made.batch), type(made.learning_rate)) == (int, float)
+    for contrast in (np.array([0.5, 2.0]), tuple(np.array([0.5, 2.0])), [0.5, 2.0]):
+        assert View(contrast=contrast) == View()
+    with pytest.raises(InputError, match="crop must be like 0.8, got True"):
+        View(crop=True)
