@@ -124,6 +124,14 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
         main(["show", "reach"])
 
 
+@pytest.mark.parametrize("words", [["--help"], ["score", "--help"]])
+def test_help_in_a_very_narrow_terminal_is_20_columns_wide(words):
+    script = f"from pureward import cli; cli.main({words})"
+    done = run(script, env={**os.environ, "COLUMNS": "3"}, timeout=60)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()[-1]) == 20, "the lower edge of a box"
+
+
 def test_help_all_hides_settings_that_the_environment_sets(capsys):
     with pytest.raises(SystemExit):
         main(["train", "lift", "--help-all"])

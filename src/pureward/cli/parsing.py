@@ -4,6 +4,7 @@
 import inspect
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
@@ -20,6 +21,8 @@ _DESCRIPTION = (
     "rewards, and train a policy on it. Start with `pureward demo`. `pureward VERB --help` explains"
     " a verb; `pureward --version` prints the version."
 )
+
+_NARROWEST = 20  # columns of help; with fewer than 6 tyro never returns
 
 OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")  # instead of an empty default
 
@@ -38,6 +41,8 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
         raise InputError(f"unknown verb {name!r}; choose from {', '.join(verbs)}")
     if os.environ.get("NO_COLOR"):
         os.environ["TERM"] = "dumb"  # tyro knows only this
+    if shutil.get_terminal_size().columns < _NARROWEST:
+        os.environ["COLUMNS"] = str(_NARROWEST)
     printed = StringIO()
     try:
         with redirect_stderr(printed):
