@@ -234,6 +234,18 @@ def test_an_estimate_waits_if_frames_of_too_few_episodes_are_sampled(monkeypatch
     assert {"prior", "prior/value"} in found
 
 
+def test_an_estimate_without_a_frame_of_a_short_episode_is_refused_at_the_start():
+    """Of five held-out episodes one has a single frame; a sample of 2,048 of 8,001 lacks it."""
+    long = [Episode(frames=torch.zeros(2001, 3, 32, 32).byte(), rewards=torch.zeros(2000))] * 4
+    short = Episode(frames=torch.zeros(2, 3, 32, 32).byte(), rewards=torch.zeros(1))
+    held_out = [replace(each, split="held-out") for each in (short, *long)]
+    sentence = "5 held-out episodes, and the dataset of positives has 4 in a sample of 2,048 frames"
+    with pytest.raises(InputError, match=sentence):
+        OnlineReward(
+            small_demonstrations(5, 0.0) + held_out, config=CONFIG, device="cpu", prior="bbe"
+        )
+
+
 def test_frames_of_the_memory_are_unlabeled_too():
     reward = OnlineReward(
         demonstrations(), config=replace(CONFIG, memory=50), device="cpu", prior=0.3, capacity=16

@@ -93,19 +93,26 @@ class PriorUpdates:
         """D's logits of frames of a bank, and their episodes; positives with absorbing frames."""
         if bank is None:
             return None, None
-        rows = subset(bank, _FRAMES).to(self.agent.device)
+        rows = _rows(bank)
         frames = bank[rows]
         if absorbing is not None and self.adversary.absorbing is not None:
             frames = self.adversary.absorbing.among_positives(frames, absorbing)
         return self.adversary.discriminator.logits(frames), bank.episodes[rows]
 
 
+def _rows(bank: FrameBank) -> Tensor:
+    """Rows of the frames of a bank that every estimate uses."""
+    return subset(bank, _FRAMES).to(bank.device)
+
+
 def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:
-    """Raise InputError if an estimate has too few episodes of a kind."""
-    found = 0 if bank is None else len(bank.episodes.unique())
+    """Raise InputError if the frames of an estimate are of too few episodes of a kind."""
+    # An episode of few frames beside long ones may not be among them.
+    found = 0 if bank is None else len(bank.episodes[_rows(bank)].unique())
     if found < FEWEST_EPISODES:
+        sample = f" in a sample of {_FRAMES:,} frames" if bank and len(bank) > _FRAMES else ""
         raise InputError(
             f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, and the dataset "
-            f"of positives has {found}; collect some with {option} or give η as a number, "
+            f"of positives has {found}{sample}; collect some with {option} or give η as a number, "
             "--prior 0.5 (in Python prior=0.5)"
         )
