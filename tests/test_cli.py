@@ -10,7 +10,8 @@ import pytest
 
 from pureward.cli import main
 from pureward.cli.verbs import evaluation_text
-from pureward.rewards.methods import METHODS
+from pureward.rewards.methods import METHODS, choose
+from pureward.rewards.priors import FixedPrior
 from pureward.training.loop import RunResult
 from pureward.training.presets import preset
 
@@ -149,6 +150,16 @@ def test_help_shows_common_settings(capsys):
     assert "--reward." not in printed
     assert "--help-all" in printed
     assert printed.count("│ --") <= 14
+
+
+def test_help_tells_the_prior_of_a_run_without_one(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit):
+        main(["train", "walker", "--help"])
+    assert '"" for 0.5, or for a method without η. (default: bbe' in capsys.readouterr().out
+    chosen = choose("nn-pugail")
+    assert chosen is not None
+    assert chosen.prior == FixedPrior(value=0.5)
 
 
 def test_help_of_expert_has_no_settings_of_learned_rewards(capsys):

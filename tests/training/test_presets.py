@@ -30,6 +30,13 @@ def test_every_row_is_for_some_method(task, name):
     assert used == set(PRESETS[task][name])
 
 
+@pytest.mark.parametrize("method", [name for name, each in METHODS.items() if each.takes_prior])
+@pytest.mark.parametrize("task", [*PRESETS, "gym:CartPole-v1"])
+def test_every_preset_gives_a_prior_to_a_method_that_takes_one(task, method):
+    for name in ("fast", "paper"):
+        assert preset(task, name, method=method, **{METHODS[method].positives: "FOLDER"}).prior
+
+
 @pytest.mark.parametrize(("task", "share"), [("lift", 0.25), ("stack", 0.5)])
 @pytest.mark.parametrize("method", LEARNED)
 def test_every_method_has_the_same_guided_share(task, share, method):

@@ -50,7 +50,7 @@ class RunConfig:
     """Images of the dataset to stack as channels, if it has several."""
     prior: str = ""
     """η, the share of successes in the agent's experience: a number, or an estimator,
-    bbe:FLOOR:CEILING or acc:FLOOR:CEILING; "" for the method's default."""
+    bbe:FLOOR:CEILING or acc:FLOOR:CEILING; "" for 0.5, or for a method without η."""
     out: str = "runs/latest"
     """The run directory."""
     seed: int = 0
