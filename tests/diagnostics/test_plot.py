@@ -63,9 +63,23 @@ def test_a_line_for_each_method_and_a_dashed_one_for_the_expert(runs):
     assert got["gail (2 seeds)"][-1].tolist() == [1000.0, 50.0]
     assert got["nn-pugail"][-1].tolist() == [1000.0, 80.0]
     assert got["expert"][0][1] == 90.0
-    assert len(axis.collections) == 1, "a band for two seeds, none for one"
+    assert not axis.collections, "no band for fewer than three seeds"
     assert len(axis.get_lines()) == 5, "and thin lines of both seeds"
-    assert axis.get_ylim()[1] < 100, "the axis fits the lines, not the band"
+
+
+def test_returns_have_a_band_from_three_seeds_on(tmp_path):
+    runs = read_histories(
+        [
+            write_run(tmp_path / str(seed), "gail", course(final), seed=seed)
+            for seed, final in enumerate((40.0, 50.0, 60.0))
+        ]
+    )
+    (axis,) = curves(runs).axes
+    (band,) = axis.collections
+    low, high = band.get_datalim(axis.transData).intervaly
+    assert high == pytest.approx(50 + 24.84, abs=0.01)  # 4.303 · 10 / √3
+    assert low == pytest.approx(10 - 4.97, abs=0.01)  # at the first evaluation
+    assert axis.get_ylim()[1] < 70, "the axis fits the lines, not the band"
 
 
 def test_a_method_that_was_registered_later_has_a_colour(tmp_path, monkeypatch):

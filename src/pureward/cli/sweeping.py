@@ -116,7 +116,7 @@ def reproduce(
     print("\n".join(f"  {path}" for path in done.files))
     unfinished = [one for one in done.outcomes if one.state in ("stopped", "blocked")]
     if unfinished:
-        print(f"{len(unfinished)} steps are not finished; call again to resume")
+        print(f"not finished: {len(unfinished)} of the steps above; call again to resume")
     failed = [one for one in done.outcomes if one.state == "failed"]
     if failed:
         reasons = "; ".join(f"{one.job.out}: {one.message}" for one in failed)

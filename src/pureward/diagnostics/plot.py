@@ -36,7 +36,7 @@ _ABSENT = {
 }
 PANEL = (4.2, 3.2)  # inches
 _STYLES = ("-", "--", ":", "-.")  # of lines of one method, which share its colour
-_BAND_SEEDS = 3  # with fewer seeds, the interval of a share is wider than [0, 1]
+_BAND_SEEDS = 3  # the interval of two seeds is 13 times as wide as the space between them
 _LONG_LABEL = 32  # characters from which on a legend has one column
 _CHARACTERS_PER_INCH = 11
 _LEGEND_ROWS, _ROW_INCHES = 3, 0.16  # more rows than these make the figure higher
@@ -140,8 +140,7 @@ def draw_shares(
         labels: of sources of frames.
     """
     for curve in _shares(line, metric, by, labels):
-        banded = metric == SUCCESS and len(curve[0]) >= _BAND_SEEDS
-        _draw(axis, curve, (0.0, 1.0) if banded else None)
+        _draw(axis, curve, (0.0, 1.0) if metric == SUCCESS else None)
     for run in line.runs if metric == PRIOR else ():  # the interval of every estimate
         low, high = (run.series("train", f"prior/{e}", _COLUMNS[by]) for e in ("low", "high"))
         if len(low) and len(low) == len(high):
@@ -183,7 +182,7 @@ def _shares(line: Line, metric: str, by: By, labels: Mapping[str, str] = SOURCES
 
 
 def _draw(axis: Axes, curve: _Curve, band: tuple[float, float] | None = (-np.inf, np.inf)) -> None:
-    """The mean with its band, within limits or none at all, and thin lines of single runs."""
+    """The mean, thin lines of single runs, and a band within limits, if any, from three seeds on."""
     series, label, colour, style = curve
     if not series:
         return
@@ -194,7 +193,7 @@ def _draw(axis: Axes, curve: _Curve, band: tuple[float, float] | None = (-np.inf
         return
     for one in series:
         axis.plot(one[:, 0], one[:, 1], color=colour, linewidth=0.6, alpha=0.5)
-    if band is not None:
+    if band is not None and len(series) >= _BAND_SEEDS:
         low, high = np.clip(mean - half, *band), np.clip(mean + half, *band)
         axis.fill_between(at, low, high, color=colour, alpha=0.1, linewidth=0)
 
