@@ -1,5 +1,5 @@
 #!/bin/sh
-# All figures of results/protocol.md, in its order, from an empty folder:
+# All figures and experiments on a GPU of results/protocol.md, from an empty folder:
 #     sh results/reproduce.sh [FOLDER [RUNS AT ONCE]]
 # A stopped script continues where it was, on any machine that has the folder. It starts in the clone,
 # with pureward on the PATH. `DRY=--dry-run sh results/reproduce.sh` lists the runs.
@@ -27,4 +27,12 @@ figure overfitting --task stack --seeds 3
 figure hacking --task walker --seeds 5
 figure hacking --task lift --seeds 5
 figure hacking --task stack --seeds 3
-pureward sweep results/without-script.toml --out "$out/without-script" --at-once "$at_once" ${DRY:-}
+
+# The controlled experiments, and lift without the script.
+[ -n "${DRY:-}" ] || [ -d runs/demonstrations-200 ] || \
+    pureward collect lift --policy results/jaco/experts/lift \
+        --episodes 200 --held-out 50 --seed 77 --out runs/demonstrations-200
+for name in true-reward true-reward-stack more-updates more-demonstrations higher-ceiling \
+    without-script; do
+    pureward sweep "results/$name.toml" --out "$out/$name" --at-once "$at_once" ${DRY:-}
+done

@@ -170,6 +170,12 @@ def test_the_quick_start_is_short():
         assert len([line for line in block.splitlines() if line.strip()]) < 15
 
 
+def test_the_script_of_all_results_runs_every_sweep():
+    script = re.findall(r"[\w-]+", (ROOT / "results/reproduce.sh").read_text())
+    for sweep in (ROOT / "results").glob("*.toml"):
+        assert sweep.stem in script, f"results/reproduce.sh does not run {sweep.name}"
+
+
 def test_the_tally_of_claims_is_that_of_the_figures():
     figures = (ROOT / "results/protocol").glob("*.json")
     outcomes = [c["outcome"] for f in figures for c in json.loads(f.read_text())["claims"]]
