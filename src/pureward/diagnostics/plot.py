@@ -28,7 +28,7 @@ _COLUMNS = {"steps": "step", "seconds": "seconds"}  # of metrics.jsonl
 SUCCESS, PRIOR = "success", "prior"
 
 #: Source of frames → its colour.
-SOURCE_COLOURS = dict(zip(SOURCES, ("C0", "C9", "C3", "C1", "C2"), strict=True))
+SOURCE_COLOURS = dict(zip(SOURCES, ("C0", "C4", "C3", "C1", "C2"), strict=True))
 _ESTIMATE_COLOUR = "tab:orange"
 _ABSENT = {
     SUCCESS: "none of these runs has probed P(success); methods with a discriminator do",
