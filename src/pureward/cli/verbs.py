@@ -99,7 +99,9 @@ def show(
         shadows=shadows,
         distractors=distractors or None,
     )
-    print(f"{task}: mean return {shown.mean_return:.1f} over {steps} steps, policy {shown.policy}")
+    episodes = f"{shown.ended or worlds} episodes{'' if shown.ended else ', of which none ended,'}"
+    mean = f"mean return {shown.mean_return:.1f} of {episodes}"
+    print(f"{task}: {mean} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
 
 
