@@ -225,7 +225,7 @@ BAD = {
     "a table": (lambda p: np.save(p / "x.npy", np.ones((5, 4))), "frames must be images"),
     "a misspelt name": (
         lambda p: np.savez(p / "x.npz", frames=IMAGES, reward=np.ones(6)),
-        r"x.npz: .* rewards, success, actions, state, got 'reward' \(did you mean rewards\?\), which",
+        r"x.npz: .* got 'reward' \(did you mean rewards\?\), which",
     ),
     "states of several episodes": (
         lambda p: np.savez(p / "x.npz", frames=IMAGES[None], states=np.ones((1, 7, 4))),
