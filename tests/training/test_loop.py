@@ -468,7 +468,7 @@ def test_settings_survive_json():
         ({"actors": 4, "guided": 0.5, "task": "lift"}, "got guided 0.5 and 4 actors; use --guided"),
         ({"seed": 2**53}, r"seed must lie within ±2\^53"),
         ({"guided": 2.0}, "guided must be a share of the worlds in .* got 2.0"),
-        ({"env_steps": "480"}, "env_steps must be like 10000000, got '480'"),
+        ({"env_steps": "480"}, "env_steps must be a whole number, without quotes, got '480'"),
         ({"seed": 1.5}, "seed must be like 0, got 1.5"),
         ({"out": None}, "out must be like 'runs/latest', got None"),
         ({"out": ""}, "out must be a folder of the run's own, got ''"),
