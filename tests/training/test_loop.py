@@ -206,12 +206,20 @@ def test_snapshots_newer_than_the_checkpoint_are_deleted(tmp_path):
     assert steps == [0, 80, 160, 240, 320]
 
 
-def test_checkpoints_without_a_config_are_not_overwritten(tmp_path):
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (["config.json"], "holds metrics.jsonl, which a run would replace, without a run's config"),
+        (["config.json", "status.json"], "holds checkpoints of a run, such as step-.*, without"),
+    ],
+)
+def test_a_run_that_lost_its_config_is_not_overwritten(tmp_path, lost, told):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
     before = metrics(run)
-    (run / "config.json").unlink()
-    with pytest.raises(InputError, match="holds checkpoints of a run, such as step-.*, without"):
+    for name in lost:
+        (run / name).unlink()
+    with pytest.raises(InputError, match=told):
         pureward.train(tiny(run, env_steps=160))
     assert metrics(run) == before
 

@@ -106,14 +106,18 @@ class RunDirectory:
                 )
 
     def _check_own(self) -> None:
-        """Refuse files of others in place of the run's: a run writes its lock before them."""
-        if self.config.exists() or self.lock.exists():
+        """Refuse files in place of the run's if it did not write them, or lost its settings.
+
+        A run writes its lock first, then its settings, then its status, unless it failed.
+        """
+        begun = self.lock.exists() and self.read_status().get("state") in (None, "failed")
+        if begun or self.config.exists():
             return
         for path in (self.metrics, self.status, self.checkpoints, self.snapshots, self.reward):
             if path.exists():
                 raise InputError(
                     f"{self.path} holds {path.name}, which a run would replace, without a run's "
-                    "config.json; choose another directory, or move it away"
+                    "config.json; bring that back, or choose another directory"
                 )
 
     def check_place(self) -> None:
