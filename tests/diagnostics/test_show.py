@@ -38,7 +38,7 @@ def test_show_writes_a_sheet_and_a_video_that_can_be_read(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
-        (2, "mean return 2.0 of 3 episodes, of which none ended, over 2 steps"),
+        (2, "mean return 2.0 of 3 unfinished episodes over 2 steps"),
         (12, "mean return 5.0 of 6 episodes over 12 steps"),
     ],
 )

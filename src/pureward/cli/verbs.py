@@ -102,7 +102,8 @@ def show(
         distractors=distractors or None,
         frames=frames,
     )
-    episodes = f"{shown.ended or worlds} episodes{'' if shown.ended else ', of which none ended,'}"
+    count, kind = (shown.ended, "") if shown.ended else (worlds, "unfinished ")
+    episodes = f"{count} {kind}episode{'s' if count > 1 else ''}"
     mean = f"mean return {shown.mean_return:.1f} of {episodes}"
     print(f"{task}: {mean} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
