@@ -193,14 +193,14 @@ class GymnasiumEnv(BatchEnv):
             remedy = "try it alone with gymnasium.utils.env_checker.check_env" + _line_of(error)
             takes_none = "render_mode" in reason or "takes no arguments" in reason
             if what == "render" or takes_none:
-                remedy = self._frames_remedy()
+                remedy = self._frames_remedy("take")
             raise SimulationError(
                 f"{self.name} could not {what} ({type(error).__name__}: {reason}); {remedy}"
             ) from error
         finally:
             logger.min_level = level
 
-    def _frames_remedy(self) -> str:
+    def _frames_remedy(self, verb: str) -> str:
         """Say where frames can come from; an environment may have images in its observation."""
         keys = []
         with suppress(Exception):  # whatever it raises must not hide the error
@@ -217,7 +217,7 @@ class GymnasiumEnv(BatchEnv):
                 f"its observation has images: name them with --frames {chosen}, or in Python "
                 f"frames={chosen!r}"
             )
-        return "it must render with render_mode='rgb_array', or have frames in its observation"
+        return f"it must {verb} render_mode='rgb_array', or have frames in its observation"
 
     def _find_state_keys(self, state: str) -> tuple[str, ...]:
         space = self._envs.single_observation_space
@@ -281,7 +281,9 @@ class GymnasiumEnv(BatchEnv):
         if self._renders:
             images = self._call("render", self._envs.render)
             if images is None or any(image is None for image in images):
-                raise InputError(f"{self.name} rendered nothing; {self._frames_remedy()}")
+                raise InputError(
+                    f"{self.name} rendered nothing; {self._frames_remedy('render with')}"
+                )
             frames = self._frames([images])
         elif self._cameras:
             frames = self._frames([seen[key] for key in self._frame_keys])
