@@ -409,7 +409,7 @@ def test_config_prints_the_source_of_each_setting(capsys):
     [
         ("worlds = ", "must be a TOML file of settings"),
         ("wolrds = 8", "unknown setting 'wolrds' of a run; try worlds"),
-        ('worlds = "eight"', "worlds must be like 1024, got 'eight'"),
+        ('worlds = "eight"', "worlds must be a whole number, without quotes, got 'eight'"),
         ("algorithm = []", "unknown algorithm []; choose from d4pg"),
         ('task = "walker"', "the task on the command line is reach"),
         (None, "must be a TOML file of settings"),

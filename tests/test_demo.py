@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pureward.demo import SHOWN, Size, _dataset_text, demo, run_config
+from pureward.demo import SHOWN, Size, _dataset_text, _notes, demo, run_config
 from pureward.errors import InputError
 from pureward.runs.config import RunConfig
 
@@ -40,6 +40,14 @@ def test_a_damaged_card_is_rejected(tmp_path, card):
         (folder / "card.json").write_text(card.replace("%s", huge))
     with pytest.raises(InputError, match=f"card.json must be the card .*; delete {folder} to"):
         _dataset_text(tmp_path, "annotations")
+
+
+def test_the_report_says_which_runs_see_the_true_reward(tmp_path, monkeypatch):
+    monkeypatch.setattr("pureward.demo._dataset_text", lambda _, name: name)
+    configs = [run_config(method, tmp_path, Size()) for method in SHOWN]
+    assert [config.method for config in configs if config.annotations] == ["prl", "nn-purl"]
+    text = _notes(tmp_path, Size(), configs, 1.0)[0]
+    assert "only in the annotated episodes, from which prl and nn-purl learn" in text
 
 
 @pytest.mark.slow

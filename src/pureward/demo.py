@@ -140,7 +140,8 @@ def _notes(out: Path, size: Size, configs: list[RunConfig], seconds: float) -> l
         f"and velocities. An expert was trained on the task's own reward for {size.expert_steps:,} "
         f"env steps; from it come {_dataset_text(out, 'demonstrations')} and "
         f"{_dataset_text(out, 'annotations')}, the latter by policies from all stages of its "
-        "training. The four runs never see the true reward; it is measured beside them.",
+        "training. The four runs see the true reward only in the annotated episodes, from which "
+        "prl and nn-purl learn; it is measured beside them.",
         f"Settings for two cores and a few minutes, the same for all four: networks with "
         f"{configs[0].reward.network.stage_channels} channels and no residual blocks instead of "
         f"Table 3's, {size.steps:,} env steps, one seed. Besides, {' and '.join(priors)}, and "

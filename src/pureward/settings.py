@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dataclasses of settings, checked against the types of their defaults."""
 
+import json
 import math
 import os
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
@@ -11,6 +12,14 @@ import numpy as np
 from pureward.errors import LARGEST, InputError
 
 T = TypeVar("T")
+
+# Types that are written without quotes, in words; None is the default of an optional count.
+_PLAIN = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "a whole number",
+}
 
 
 def dataclass_from_json(example: T, values: Any, *, remedy: str, complete: bool = False) -> T:
@@ -64,6 +73,11 @@ def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
         value = value.tolist()
     if type(default) is int and isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, str) and type(default) in _PLAIN:
+        raise InputError(
+            f"{name} must be {_PLAIN[type(default)]}, without quotes, got {value!r}; "
+            f"leave it out for {json.dumps(default)}"
+        )
     value = _checked(name, value, default, "leave it out for that")
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, float) and not math.isfinite(number):

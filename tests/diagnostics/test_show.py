@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import av
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from pureward.cli import main
+from pureward.envs.tasks import TASKS
 from pureward.files import whole_file
 from pureward.picture import contact_sheet, mosaic, video
 
@@ -30,6 +33,20 @@ def test_show_writes_a_sheet_and_a_video_that_can_be_read(tmp_path, capsys):
     assert len(frames) == 12
     assert frames[0].shape == (256, 384, 3)  # five worlds in two rows of three, enlarged twice
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reach.mp4", "reach.png"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (2, "mean return 2.0 of 3 unfinished episodes over 2 steps"),
+        (12, "mean return 5.0 of 6 episodes over 12 steps"),
+    ],
+)
+def test_the_mean_return_is_that_of_an_episode(steps, told, tmp_path, capsys, monkeypatch):
+    paid = replace(TASKS["reach"], horizon=5, reward=lambda state: torch.ones(len(state.qpos)))
+    monkeypatch.setitem(TASKS, "reach", paid)
+    main(["show", "reach", "--out", str(tmp_path), "--worlds", "3", "--steps", str(steps)])
+    assert told in capsys.readouterr().out
 
 
 def test_a_folder_of_a_tasks_name_hides_no_task(tmp_path, monkeypatch, capsys):

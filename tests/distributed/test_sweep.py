@@ -74,7 +74,7 @@ def test_lists_of_lists_vary_a_setting_that_is_a_list(tmp_path):
         ("", BASE, "at most 10,000 runs, got 0 in"),
         ("seed = [0, 0]", BASE, "two for"),
         ('method = ["gaill"]', BASE, "unknown method 'gaill'"),
-        ('batch = ["many"]', BASE, "batch must be like"),
+        ('batch = ["many"]', BASE, "batch must be a whole number, without quotes, got 'many'"),
         ("seed = [0]", BASE + 'preset = ["fast"]', "unknown preset ['fast']; choose from fast"),
         ("seed = [0", BASE, "must be a TOML file of settings"),
         (f"seed = {[*range(10_001)]}", BASE, "at most 10,000 runs"),

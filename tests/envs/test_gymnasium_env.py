@@ -8,6 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from pureward.cli import main
 from pureward.envs.gymnasium_env import GymnasiumEnv
 from pureward.envs.makers import find_maker
 from pureward.errors import InputError, SimulationError
@@ -190,6 +191,25 @@ def test_keys_of_a_dict_are_states_and_cameras():
     assert both.state_size == 3
     with pytest.raises(InputError, match="observes arm, goal, left, right, got 'above'"):
         GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, cameras=True, frames="above")
+
+
+class Rendered(Keyed):
+    """Takes render_mode, but cannot render."""
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+
+@pytest.mark.parametrize("kind", [Keyed, lambda: Keyed(), Rendered])
+def test_images_of_the_observation_are_named_where_there_is_nothing_to_render(kind):
+    with pytest.raises(SimulationError, match="name them with --frames left,right, or in Python"):
+        GymnasiumEnv("keyed", kind, worlds=1, device=CPU, cameras=True)
+
+
+def test_show_takes_frames_of_the_observation(tmp_path):
+    given = ["--frames", "left,right", "--worlds", "1", "--steps", "2", "--out", str(tmp_path)]
+    main(["show", f"{__name__}:Keyed", *given])
+    assert (tmp_path / f"{__name__}-Keyed.mp4").exists()
 
 
 def test_frames_are_no_part_of_the_state_also_if_they_are_not_used():

@@ -168,6 +168,13 @@ def test_a_fifth_of_the_logs_but_at_least_5_are_held_out(count, held_out):
     assert held_out_logs(torch.arange(count)).sum() == held_out
 
 
+def test_files_of_others_in_the_folder_are_refused(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("precious")
+    with pytest.raises(pureward.InputError, match="holds metrics.jsonl, which a run would replace"):
+        fit(tmp_path)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
+
+
 def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):
     given = rated(20, held_out=5)
     done = fit(tmp_path / "a", demonstrations=None, annotations=given, updates=5)

@@ -75,11 +75,15 @@ def test_toml_with_the_byte_order_mark_of_some_editors_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("agent.atoms", "51"), ("agent.actor_layers", [[300]]), ("reward.network.dropout", [0.5])],
+    ("name", "value", "rule"),
+    [
+        ("agent.atoms", "51", "a whole number, without quotes"),
+        ("agent.actor_layers", [[300]], "like"),
+        ("reward.network.dropout", [0.5], "like"),
+    ],
 )
-def test_a_setting_of_a_part_of_another_type_is_refused_by_name(name, value):
-    with pytest.raises(InputError, match=f"^{name} must be like"):
+def test_a_setting_of_a_part_of_another_type_is_refused_by_name(name, value, rule):
+    with pytest.raises(InputError, match=f"^{name} must be {rule}"):
         with_settings(RunConfig(), {name: value})
 
 

@@ -169,6 +169,30 @@ def test_a_link_out_of_the_directory_is_refused(tmp_path, name):
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "status.json", "checkpoints", "snapshots", "reward/reward.json"]
+)
+def test_files_of_others_are_not_taken_for_a_run(tmp_path, name):
+    own = tmp_path / name
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("precious")
+    holds = f"holds {name.split('/')[0]}, which a run would replace, without a run's config.json"
+    with pytest.raises(InputError, match=holds), RunDirectory(tmp_path):
+        pass
+    assert own.read_text() == "precious"
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_run_that_was_killed_before_it_wrote_its_settings_starts_again(tmp_path):
+    (tmp_path / "notes.txt").write_text("of the user")
+    for _ in range(2):
+        with RunDirectory(tmp_path) as directory:
+            directory.write_status("failed")
+            directory.metrics.touch()
+            directory.checkpoints.mkdir(exist_ok=True)
+    assert (tmp_path / "notes.txt").read_text() == "of the user"
+
+
 def test_the_directory_itself_may_be_a_link(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "disk")
@@ -256,6 +280,7 @@ def test_partial_files_of_killed_processes_are_deleted(tmp_path):
         path.mkdir(parents=True)
         (path / ".tmpabc").write_text("half")
     (tmp_path / "snapshots" / "step-000000000001.safetensors").write_text("whole")
+    (tmp_path / "lock").touch()
     with RunDirectory(tmp_path):
         assert not any(path.exists() for path in left)
         assert (tmp_path / "snapshots" / "step-000000000001.safetensors").exists()

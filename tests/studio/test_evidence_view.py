@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from pureward.runs.config_file import to_json
 from pureward.studio import evidence
 from pureward.studio.evidence import Runs, Search, thinned
 from pureward.studio.server import _is_run
+from pureward.studio.source import short_names
 from synthetic import course, write_run
 from tiny import SMALL_REWARD, tiny
 
@@ -43,6 +45,21 @@ def test_a_source_has_one_colour_whichever_others_were_probed(tmp_path):
         (chart,) = (chart for chart in line["charts"] if chart["title"] == "P(success)")
         inks = {each["label"]: each["ink"] for each in chart["series"]}
         assert (inks["trained frames"], inks["failures"]) == ("accent", "bad")
+
+
+def test_runs_of_one_name_are_shown_by_the_paths_that_tell_them_apart(tmp_path):
+    names = ["rewards/mine", "runs/mine", "runs/other"]
+    paths = [write_run(tmp_path / name, "gail", course(1.0)) for name in names]
+    (line,) = Runs(paths).describe()
+    assert sorted(run["name"] for run in line["runs"]) == ["other", "rewards/mine", "runs/mine"]
+
+
+def test_the_shortest_end_of_a_path_that_tells_it_apart(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert short_names([Path("."), Path("/a/x/c"), Path("/b/x/c")]) == [
+        tmp_path.name, "a/x/c", "b/x/c"
+    ]  # fmt: skip
+    assert short_names([Path("/c"), Path("/b/c"), Path("/b/c")]) == ["/c", "b/c", "b/c"]
 
 
 def test_runs_that_differ_in_their_seed_are_one_line_with_an_interval(tmp_path):

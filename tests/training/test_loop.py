@@ -206,12 +206,20 @@ def test_snapshots_newer_than_the_checkpoint_are_deleted(tmp_path):
     assert steps == [0, 80, 160, 240, 320]
 
 
-def test_checkpoints_without_a_config_are_not_overwritten(tmp_path):
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (["config.json"], "holds metrics.jsonl, which a run would replace, without a run's config"),
+        (["config.json", "status.json"], "holds checkpoints of a run, such as step-.*, without"),
+    ],
+)
+def test_a_run_that_lost_its_config_is_not_overwritten(tmp_path, lost, told):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=80))
     before = metrics(run)
-    (run / "config.json").unlink()
-    with pytest.raises(InputError, match="holds checkpoints of a run, such as step-.*, without"):
+    for name in lost:
+        (run / name).unlink()
+    with pytest.raises(InputError, match=told):
         pureward.train(tiny(run, env_steps=160))
     assert metrics(run) == before
 
@@ -468,7 +476,7 @@ def test_settings_survive_json():
         ({"actors": 4, "guided": 0.5, "task": "lift"}, "got guided 0.5 and 4 actors; use --guided"),
         ({"seed": 2**53}, r"seed must lie within ±2\^53"),
         ({"guided": 2.0}, "guided must be a share of the worlds in .* got 2.0"),
-        ({"env_steps": "480"}, "env_steps must be like 10000000, got '480'"),
+        ({"env_steps": "480"}, "env_steps must be a whole number, without quotes, got '480'"),
         ({"seed": 1.5}, "seed must be like 0, got 1.5"),
         ({"out": None}, "out must be like 'runs/latest', got None"),
         ({"out": ""}, "out must be a folder of the run's own, got ''"),

@@ -190,6 +190,20 @@ def test_a_resumed_run_is_the_same_bit_for_bit(method, trained, tmp_path):
     assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
 
 
+def probed(run: Path) -> list[int]:
+    """The steps of a run's probes."""
+    return [row["step"] for row in read_metrics(run / "metrics.jsonl", "probe")]
+
+
+@pytest.mark.parametrize(("every", "steps"), [(24, [24, 48]), (1_000, [48]), (0, [])])
+def test_a_run_is_probed_at_its_end_once(every, steps, data, tmp_path):
+    config = learned(tmp_path / "run", "gail", data, probe_every=every)
+    pureward.train(config)
+    assert probed(tmp_path / "run") == steps
+    pureward.train(config, resume=True)
+    assert probed(tmp_path / "run") == steps
+
+
 def test_the_discriminator_learns_before_the_policy_does(data, tmp_path):
     often = {"checkpoint_every": 24, "keep_checkpoints": 9}
     pureward.train(learned(tmp_path / "run", "nn-pugail", data, warmup_steps=100, **often))

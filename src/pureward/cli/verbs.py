@@ -66,6 +66,7 @@ def show(
     seed: int = 0,
     shadows: bool = False,
     distractors: Text = "",
+    frames: Text = "",
 ) -> None:
     """Write a contact sheet (PNG) and a video (MP4) of a task, or of a run's policy.
 
@@ -84,6 +85,7 @@ def show(
         seed: seed of the first states and the random policy.
         shadows: draw shadows.
         distractors: shape of the other blocks: "cube" or "cuboid" (lift, stack).
+        frames: of a Gymnasium environment: keys of a dict observation, KEY,KEY; otherwise rendered.
     """
     from pureward.diagnostics.show import show as run
 
@@ -98,8 +100,12 @@ def show(
         seed=seed,
         shadows=shadows,
         distractors=distractors or None,
+        frames=frames,
     )
-    print(f"{task}: mean return {shown.mean_return:.1f} over {steps} steps, policy {shown.policy}")
+    count, kind = (shown.ended, "") if shown.ended else (worlds, "unfinished ")
+    episodes = f"{count} {kind}episode{'s' if count > 1 else ''}"
+    mean = f"mean return {shown.mean_return:.1f} of {episodes}"
+    print(f"{task}: {mean} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
 
 

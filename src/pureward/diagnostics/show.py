@@ -4,6 +4,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -24,12 +25,15 @@ _ROWS, _COLUMNS = 4, 8  # of the sheet; several cameras share the columns
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The files that `show` wrote, the policy, and the mean return of the worlds."""
+    """The files that `show` wrote, the policy, and the mean return of its episodes."""
 
     sheet: Path
     video: Path
     policy: str
     mean_return: float
+    """Of the episodes that ended; if none did, of those that began."""
+    ended: int
+    """Episodes that ended."""
 
 
 def show(
@@ -43,6 +47,7 @@ def show(
     seed: int = 0,
     shadows: bool = False,
     distractors: str | None = None,
+    frames: str = "",
 ) -> Shown:
     """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4.
 
@@ -56,12 +61,15 @@ def show(
         seed: of the first states and the random policy.
         shadows: draw shadows.
         distractors: shape of the other blocks, "cube" or "cuboid".
+        frames: of a Gymnasium environment, as in `pureward.make`; "" for the default.
     """
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
     options = {"seed": seed, "cameras": True, "shadows": shadows}
     if distractors is not None:
         options["distractors"] = distractors
+    if frames:
+        options["frames"] = frames
     if task not in TASKS and Path(task).is_dir():  # a folder may have a task's name
         config = read_config(RunDirectory(Path(task)))
         policy, task = (task if policy == "random" else policy), config.task
@@ -76,7 +84,8 @@ def show(
         columns = max(1, _COLUMNS * 3 // (env.frame_shape or (3,))[0])
         shots = np.linspace(0, steps - 1, min(columns, steps)).astype(int)
         kept: list[np.ndarray] = []
-        total = torch.zeros(worlds, device=env.device)
+        begun = torch.zeros(worlds, device=env.device)  # returns of the episodes under way
+        ended: list[float] = []
         with video(film, 1.0 / env.control_step) as write:
             for index in Progress(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
                 assert obs.frames is not None, "made with cameras"
@@ -85,12 +94,16 @@ def show(
                 if index in shots:
                     kept.append(images[:_ROWS])
                 step = env.step(act(obs.state))
-                total += step.reward
+                begun += step.reward
+                over = step.terminated | step.truncated
+                ended += begun[over].tolist()
+                begun[over] = 0.0
                 obs = step.obs
         rows = [f"world {world}" for world in range(min(_ROWS, worlds))]
         times = [f"{index * env.control_step:.2f} s" for index in shots]
         save_image(contact_sheet(np.stack(kept, axis=1), rows, times), sheet)
-        return Shown(sheet=sheet, video=film, policy=policy, mean_return=float(total.mean()))
+        mean = fmean(ended or begun.tolist())
+        return Shown(sheet=sheet, video=film, policy=policy, mean_return=mean, ended=len(ended))
 
 
 def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:

@@ -67,6 +67,7 @@ class GymnasiumEnv(BatchEnv):
             processes: whether each world has a process of its own.
         """
         self.name, self.worlds, self.device = name, worlds, device
+        self._maker = maker
         self._frame_keys = frame_keys(frames)
         self._cameras, self._renders = cameras, cameras and not self._frame_keys
         options = {"render_mode": "rgb_array"} if self._renders else {}
@@ -190,13 +191,33 @@ class GymnasiumEnv(BatchEnv):
             if isinstance(error, EOFError | ConnectionError):
                 reason = "the process of a world ended"
             remedy = "try it alone with gymnasium.utils.env_checker.check_env" + _line_of(error)
-            if what == "render" or "render_mode" in reason:
-                remedy = "it must take render_mode='rgb_array', or have frames in its observation"
+            takes_none = "render_mode" in reason or "takes no arguments" in reason
+            if what == "render" or takes_none:
+                remedy = self._frames_remedy("take")
             raise SimulationError(
                 f"{self.name} could not {what} ({type(error).__name__}: {reason}); {remedy}"
             ) from error
         finally:
             logger.min_level = level
+
+    def _frames_remedy(self, verb: str) -> str:
+        """Say where frames can come from; an environment may have images in its observation."""
+        keys = []
+        with suppress(Exception):  # whatever it raises must not hide the error
+            made = getattr(self, "_envs", None)
+            envs = make_worlds(self._maker, 1, False, {}) if made is None else made
+            space = envs.single_observation_space
+            if isinstance(space, spaces.Dict):
+                keys = [key for key, part in space.spaces.items() if _may_be_image(part)]
+            if made is None:
+                envs.close()
+        if keys:
+            chosen = ",".join(keys)
+            return (
+                f"its observation has images: name them with --frames {chosen}, or in Python "
+                f"frames={chosen!r}"
+            )
+        return f"it must {verb} render_mode='rgb_array', or have frames in its observation"
 
     def _find_state_keys(self, state: str) -> tuple[str, ...]:
         space = self._envs.single_observation_space
@@ -261,8 +282,7 @@ class GymnasiumEnv(BatchEnv):
             images = self._call("render", self._envs.render)
             if images is None or any(image is None for image in images):
                 raise InputError(
-                    f"{self.name} rendered nothing; it must render with render_mode='rgb_array', "
-                    "or have frames in its observation"
+                    f"{self.name} rendered nothing; {self._frames_remedy('render with')}"
                 )
             frames = self._frames([images])
         elif self._cameras:
@@ -290,6 +310,12 @@ class GymnasiumEnv(BatchEnv):
         key = next((key for key in _SUCCESS if key in info or key in last), "")
         now, final = (np.asarray(told.get(key, nothing), dtype=bool) for told in (info, last))
         return torch.as_tensor(np.where(was_reset, final, now), device=self.device)
+
+
+def _may_be_image(space: spaces.Space) -> bool:
+    """Whether a part of an observation looks like an image; grey ones have two axes."""
+    axes = len(space.shape) if isinstance(space, spaces.Box) else 0
+    return axes == 3 or (axes == 2 and space.dtype == np.uint8)
 
 
 def _line_of(error: Exception) -> str:

@@ -156,15 +156,17 @@ class RewardLearner:
         """Set η for the next updates; return metrics."""
         return {} if self._prior is None else self._prior.update(self._generator)
 
-    def probe(self, solved: Tensor | None = None) -> dict[str, float]:
+    def probe(self, solved: Tensor | None = None, *, apart: bool = False) -> dict[str, float]:
         """Return P(success) and predictions on known kinds of frames and on the agent's.
 
         Args:
             solved: frames at which the agent succeeded, uint8 (frames, channels, height, width).
+            apart: whether later random numbers are the same as without this probe.
         """
         recent = None
         if len(self._agent):
-            steps = self._agent.sample_steps(self._probe_frames, self._generator)
+            generator = self._generator.clone_state() if apart else self._generator
+            steps = self._agent.sample_steps(self._probe_frames, generator)
             recent = self._agent.arrival_frames(steps)
         return self._probes.measure(self.learned, recent, solved)
 

@@ -44,8 +44,9 @@ class RunDirectory:
 
     def __enter__(self) -> "RunDirectory":
         """Lock the directory, and delete the partial files of killed processes."""
-        self.path.mkdir(parents=True, exist_ok=True)
         self.check_links()
+        self._check_own()
+        self.path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
             held.callback(os.close, folder)
@@ -102,6 +103,21 @@ class RunDirectory:
                 raise InputError(
                     f"a run directory holds its files and folders itself, and {path} is a link; "
                     "replace it with its target, or delete it"
+                )
+
+    def _check_own(self) -> None:
+        """Refuse files in place of the run's if it did not write them, or lost its settings.
+
+        A run writes its lock first, then its settings, then its status, unless it failed.
+        """
+        begun = self.lock.exists() and self.read_status().get("state") in (None, "failed")
+        if begun or self.config.exists():
+            return
+        for path in (self.metrics, self.status, self.checkpoints, self.snapshots, self.reward):
+            if path.exists():
+                raise InputError(
+                    f"{self.path} holds {path.name}, which a run would replace, without a run's "
+                    "config.json; bring that back, or choose another directory"
                 )
 
     def check_place(self) -> None:

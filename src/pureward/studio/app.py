@@ -19,7 +19,7 @@ from starlette.routing import Route
 from pureward.data.sketches import ConflictError, parse_sketch
 from pureward.errors import InputError
 from pureward.studio.guard import Guard, TooLongError
-from pureward.studio.source import Source
+from pureward.studio.source import Source, short_names
 
 if TYPE_CHECKING:
     from pureward.studio.evidence import Runs, Search
@@ -59,7 +59,8 @@ def make_app(
         return sources[number]
 
     def overview(request: Request) -> Response:
-        found = [each.describe() for each in sources]
+        names = short_names([each.path for each in sources])
+        found = [one.describe() | {"name": name} for one, name in zip(sources, names, strict=True)]
         return JSONResponse({"annotator": annotator, "sources": found, "runs": runs is not None})
 
     def episode(request: Request) -> Response:

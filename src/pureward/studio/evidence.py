@@ -26,6 +26,7 @@ from pureward.rewards.saved import load_reward
 from pureward.runs.config_file import OFFLINE
 from pureward.runs.directory import RunDirectory
 from pureward.scoring.pipeline import stack_of
+from pureward.studio.source import short_names
 from pureward.studio.strips import Strips, to_png
 
 _EPISODES = 8  # greedy episodes of a search
@@ -64,7 +65,7 @@ class Runs:
         self._seen: list[History] = []
         self._lines: list[dict[str, Any]] = []
         self.searches = [Search(path) for path in paths]
-        self._paths = paths
+        self._paths, self._names = paths, short_names(paths)
         self.describe()  # the first page need not wait for it
 
     def histories(self) -> list[History]:
@@ -86,7 +87,7 @@ class Runs:
                     "label": f"{line.task}, {line.label}",
                     "unit": _unit(line),
                     "charts": _charts(line),
-                    "runs": [_run(run, self._paths.index(run.path)) for run in line.runs],
+                    "runs": [self._run(run) for run in line.runs],
                 }
                 for line in lines(histories)
             ]
@@ -95,6 +96,19 @@ class Runs:
             for run in line["runs"]:
                 run |= _told(self._paths[run["number"]])
         return self._lines
+
+    def _run(self, history: History) -> dict[str, Any]:
+        number = self._paths.index(history.path)
+        steps, seconds = trained_for(history)
+        verdict = history.verdict()
+        return {
+            "number": number,
+            "name": self._names[number],
+            "steps": steps,
+            "seconds": seconds,
+            "verdict": verdict.name,
+            "sentence": verdict.sentence,
+        }
 
 
 class Search:
@@ -255,19 +269,6 @@ def _tracks(scored: ScoredEpisode) -> dict[str, list[float]]:
     """What a reward says of every step."""
     tracks = {"paid": scored.learned, "r_φ": scored.predicted, "D": scored.success}
     return {name: values.tolist() for name, values in tracks.items() if values is not None}
-
-
-def _run(history: History, number: int) -> dict[str, Any]:
-    steps, seconds = trained_for(history)
-    verdict = history.verdict()
-    return {
-        "number": number,
-        "name": history.path.name,
-        "steps": steps,
-        "seconds": seconds,
-        "verdict": verdict.name,
-        "sentence": verdict.sentence,
-    }
 
 
 def _told(path: Path) -> dict[str, str]:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A dataset that the page shows: its episodes, and their frames as images without loss."""
 
+import os
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from threading import RLock
@@ -25,6 +27,18 @@ from pureward.studio.strips import Strips, to_png
 _DRAWN = 4  # frames of one strip, if they must be drawn first: that takes long
 _OPEN = 2  # episodes in memory
 _KEPT = 512  # drawn strips in memory
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest end of each path that tells it apart from the others."""
+    parts = [Path(os.path.abspath(path)).parts for path in paths]
+    names = []
+    for own in parts:
+        others, count = [one for one in parts if one != own], 1
+        while any(one[-count:] == own[-count:] for one in others):
+            count += 1
+        names.append(str(Path(*own[-count:])))
+    return names
 
 
 class Source:
@@ -52,10 +66,9 @@ class Source:
         self._lock = RLock()
 
     def describe(self) -> dict[str, Any]:
-        """Return its name, the splits of its episodes, and those that each person has sketched."""
+        """Return its path, the splits of its episodes, and those that each person has sketched."""
         names = annotators(self._sidecar)
         return {
-            "name": self.path.name or str(self.path),
             "path": str(self.path),
             "sidecar": str(self._sidecar),
             "task": self._dataset.task or "",

@@ -114,6 +114,8 @@ def _loop(run: Run, stop: StopSignal) -> bool:
         with run.clock.paused():
             if not stop.requested and run.evaluated_at != run.env_steps:
                 run.evaluate(bar)
+            if not stop.requested and config.probe_every and run.probed_at != run.env_steps:
+                run.probe(apart=True)  # a verdict needs one
             run.write_snapshot()
             run.write_checkpoint()
     return run.finished()

@@ -19,7 +19,8 @@ from pureward.runs.directory import step_of
 from pureward.training.learner import Learner
 
 _REPLAY = "learner/replay/"
-_LEAST = {"control_steps": 0, "metrics_bytes": 0, "evaluated_at": -1}  # of the facts
+# The least values of the facts.
+_LEAST = {"control_steps": 0, "metrics_bytes": 0, "evaluated_at": -1, "probed_at": -1}
 
 
 def check_tensors(
@@ -82,7 +83,7 @@ def _limits(learner: Learner, env: BatchEnv, rows: int) -> dict[str, tuple[int, 
 
 def read_facts(saved: Checkpoint, worlds: int) -> dict[str, Any]:
     """Return the facts of a checkpoint; ValueError, TypeError or KeyError if they are invalid."""
-    facts = saved.facts
+    facts = {"probed_at": -1, **saved.facts}  # earlier checkpoints do not have it
     for name, least in _LEAST.items():
         if type(facts[name]) is not int or facts[name] < least:
             raise ValueError(f"its facts.json must count {name} from {least}, got {facts[name]!r}")

@@ -72,7 +72,7 @@ class Run:
         on_cuda = self.env.device.type == "cuda" and self.actors is None
         self._beside = Beside(self.env.device) if on_cuda else None
         self.evaluation: dict[str, float] = {}
-        self.evaluated_at = -1
+        self.evaluated_at = self.probed_at = -1
         self.truth = Truth(
             self.learner.replay,
             staggered=self.env.stagger,
@@ -158,11 +158,17 @@ class Run:
         held_out = {} if done.held_out_error is None else {"held_out": done.held_out_error}
         self._write("fit", values | held_out)
 
-    def probe(self) -> None:
-        """Write P(success) and predictions on known kinds of frames."""
+    def probe(self, *, apart: bool = False) -> None:
+        """Write P(success) and predictions on known kinds of frames.
+
+        Args:
+            apart: whether later random numbers are the same as without this probe.
+        """
         if self.reward is not None:
             solved = self.truth.solved_frames(self.config.probe_frames)
-            self._write("probe", self.reward.probe(solved) | {"seconds": self.clock.read()})
+            values = self.reward.probe(solved, apart=apart)
+            self._write("probe", values | {"seconds": self.clock.read()})
+            self.probed_at = self.env_steps
 
     def write_metrics(self) -> None:
         """Update η and write the means of the metrics since the last call."""
@@ -214,6 +220,7 @@ class Run:
             "seconds": self.clock.read(),
             "evaluation": self.evaluation,
             "evaluated_at": self.evaluated_at,
+            "probed_at": self.probed_at,
             "metrics_bytes": self.log.offset(),
         }
         folder = self.directory.checkpoints
@@ -257,6 +264,7 @@ class Run:
                 "config.json it was written with, or delete it to resume from an older one"
             ) from error
         self.control_steps, self.evaluated_at = facts["control_steps"], facts["evaluated_at"]
+        self.probed_at = facts["probed_at"]
         self.evaluation = dict(facts["evaluation"])
         self.clock = Stopwatch(self.env.device, facts["seconds"])
         # Delete policies and videos from after the checkpoint: the resumed run may differ.

@@ -223,6 +223,18 @@ BAD = {
         r"x.npy: the images of an episode .* got shape \(20, 30, 3\), a single one",
     ),
     "a table": (lambda p: np.save(p / "x.npy", np.ones((5, 4))), "frames must be images"),
+    "a misspelt name": (
+        lambda p: np.savez(p / "x.npz", frames=IMAGES, reward=np.ones(6)),
+        r"x.npz: .* got 'reward' \(did you mean rewards\?\), which",
+    ),
+    "states of several episodes": (
+        lambda p: np.savez(p / "x.npz", frames=IMAGES[None], states=np.ones((1, 7, 4))),
+        r"got 'states' \(did you mean state\?\)",
+    ),
+    "an unknown name": (
+        lambda p: np.savez(p / "x.npz", frames=IMAGES, temperature=np.ones(6)),
+        "got 'temperature', which would not be read; rename it, or drop it",
+    ),
     "nothing": (lambda p: np.savez(p / "x.npz"), "one array must be images"),
     "Fortran": (lambda p: np.save(p / "x.npy", np.asfortranarray(IMAGES)), "in C order"),
 }

@@ -7,6 +7,7 @@ import zipfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +24,7 @@ from pureward.data.reader import Dataset, Options
 from pureward.data.readers.recognise import is_array, list_episodes
 from pureward.errors import InputError
 
+_NUMBERS = (*COLUMNS, "state")  # what is read beside images
 _EXPANSION = 1100  # deflate, the filter of .npz, reaches 1,032 at most
 
 
@@ -50,7 +52,10 @@ def read(path: Path, options: Options) -> Dataset:
     places: list[tuple[Path, int | None, str]] = []
     for file, split in files:
         with guarding(file):
-            shape = _images(_columns(file, path), options)[0].shape
+            columns = _columns(file, path)
+            images = _images(columns, options)
+            _check_names(columns, images)
+            shape = images[0].shape
         numbers = range(shape[0]) if len(shape) == 5 else (None,)  # the first axis counts episodes
         places += [(file, number, split) for number in numbers]
     splits = options.fill([split for _, _, split in places])
@@ -78,7 +83,7 @@ def _episode(
     cameras = [_camera(column, number) for column in images]
     frames = LazyFrames(cameras, where=where, size=options.size)
     numbers = {}
-    for name in (*COLUMNS, "state"):
+    for name in _NUMBERS:
         if name in columns:
             with guarding(f"{where}, {name}"):
                 values = columns[name].all()
@@ -111,6 +116,19 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
             )
         check_several(columns[name].shape)
     return [columns[name] for name in named]
+
+
+def _check_names(columns: dict[str, Column], images: list[Column]) -> None:
+    """Refuse numbers of an unknown name; images that were not chosen may be left."""
+    axes = 4 if len(images[0].shape) == 5 else 3  # of images, at least
+    for name, column in columns.items():
+        if name not in _NUMBERS and column not in images and len(column.shape) < axes:
+            near = get_close_matches(name.lower(), _NUMBERS, n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise InputError(
+                f"arrays beside the images must be named {', '.join(_NUMBERS)}, got {name!r}"
+                f"{meant}, which would not be read; rename it, or drop it"
+            )
 
 
 def _camera(column: Column, number: int | None) -> Images:
