@@ -143,6 +143,41 @@ def test_a_finished_fit_is_not_repeated_and_goes_on_with_more_updates(tmp_path, 
     assert fit(tmp_path, updates=25).updates == 25
 
 
+def test_a_finished_fit_says_that_nothing_was_trained(tmp_path, no_picture, whole, capsys):
+    shutil.copytree(whole.path, tmp_path, dirs_exist_ok=True)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    del settings["data"]  # as the first fits were stored
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    fit(tmp_path)
+    told = "this fit had finished after 20 updates, so nothing was trained"
+    assert told in capsys.readouterr().out
+    with pytest.raises(pureward.InputError, match="episodes of demonstrations"):
+        fit(tmp_path, demonstrations=demonstrations()[::-1])
+
+
+def test_a_fit_to_other_episodes_of_the_same_path_is_refused(tmp_path, no_picture):
+    source = tmp_path / "logs"
+    source.mkdir()
+
+    def write(number, seed):
+        frames = episode(seed, solved=True, side=64).frames
+        np.save(source / f"{number}.npy", frames.permute(0, 2, 3, 1).numpy())
+
+    def fitted():
+        positives = [episode(n, solved=True, side=64) for n in range(3)]
+        given = {"demonstrations": positives, "prior": 0.5, "updates": 2}
+        return pureward.fit(source, out=tmp_path / "out", config=TINY, device="cpu", **given)
+
+    write(0, 10)
+    write(1, 11)
+    fitted()
+    write(1, 12)
+    with pytest.raises(pureward.InputError, match=r"settings \(episodes of unlabeled\)"):
+        fitted()
+    write(1, 11)
+    assert fitted().state == "finished"
+
+
 def test_eta_is_estimated_on_logs_that_d_does_not_train_on(monkeypatch):
     seen: set[int] = set()
     honest = LoggedFrames.arrival_frames

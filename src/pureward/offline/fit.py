@@ -12,6 +12,7 @@ import torch
 
 from pureward.data.dataset import Dataset, check_apart, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
+from pureward.data.fingerprint import fingerprint
 from pureward.data.frames import FrameBank
 from pureward.data.guard import check_outside
 from pureward.errors import InputError, check_seed
@@ -91,6 +92,7 @@ def fit(
         "task": OFFLINE,
         "method": method,
         **{name: describe(source) for name, source in given.items()},
+        "data": {name: fingerprint(source, images) for name, source in given.items()},
         "prior": DEFAULT_PRIOR if prior is None else prior,
         "images": list(images),
         "stack": stack,
@@ -217,9 +219,13 @@ def _check_settings(directory: RunDirectory, settings: dict[str, Any]) -> None:
     if not directory.config.exists():
         return
     before = read_settings(directory, lambda found: found)
+    known = before if isinstance(before, dict) else {}
+    known.setdefault("data", settings["data"])  # the first fits did not note what their data was
     if before != settings:
-        known = before if isinstance(before, dict) else {}
         changed = [name for name in settings if known.get(name) != settings[name]]
+        if changed == ["data"] and isinstance(known["data"], dict):
+            now = settings["data"].items()
+            changed = [f"episodes of {name}" for name, one in now if known["data"].get(name) != one]
         raise InputError(
             f"{directory.path} holds a fit or run with other settings "
             f"({', '.join(changed) or 'more of them'}); choose another folder, or delete it"

@@ -81,7 +81,11 @@ class FitFolder:
                 f"checkpoint {saved.path} does not fit these data ({error}); delete "
                 f"{self.directory.path} to begin again"
             ) from error
-        print(f"continuing after {self.fitter.updates:,} updates")
+        done = f"{self.fitter.updates:,} updates"
+        if self.fitter.updates < self.total:
+            print(f"continuing after {done}")
+        else:
+            print(f"this fit had finished after {done}, so nothing was trained")
         return offset
 
     def _fit_model(self) -> bool:
