@@ -207,6 +207,8 @@ def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):
     given = rated(20, held_out=5)
     done = fit(tmp_path / "a", demonstrations=None, annotations=given, updates=5)
     assert done.reward().spec.reward == "gated"
+    (trained,) = read_metrics(tmp_path / "a/metrics.jsonl", "train")
+    assert trained["prior"] == pytest.approx(0.7), "a gate opens above ½, so η should too"
     assert done.verdict.numbers["model/explained"] > 0.5
     assert "needs at least" not in done.verdict.sentence
     # With demonstrations as well, D learns from them and r_φ from the annotations.

@@ -20,7 +20,7 @@ from pureward.files import write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.folder import FitFolder, Fitted
 from pureward.offline.sources import check_alike, describe, load
-from pureward.online.online_reward import DEFAULT_PRIOR
+from pureward.online.online_reward import default_prior
 from pureward.online.supervision import Supervision
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS
@@ -67,7 +67,8 @@ def fit(
         failures: known failures, for the risk `nnpnu`.
         out: folder for the reward; the same call continues a fit that was killed there.
         method: a name in `METHODS`; "" for nn-pugail, or nn-purl with annotations.
-        prior: η, or how it is found; None estimates it ("bbe:0.002:0.8"), with annotations too.
+        prior: η, or how it is found; None estimates it for imitation ("bbe:0.002:0.8") and
+            is 0.7 for gated rewards.
         updates: of D, on a minibatch each.
         images: names of the images to stack as channels, if the sources have several.
         stack: consecutive images in a frame, as channels.
@@ -93,7 +94,7 @@ def fit(
         "method": method,
         **{name: describe(source) for name, source in given.items()},
         "data": {name: fingerprint(source, images) for name, source in given.items()},
-        "prior": DEFAULT_PRIOR if prior is None else prior,
+        "prior": default_prior(method) if prior is None else prior,
         "images": list(images),
         "stack": stack,
         "held_out": held_out,
@@ -173,6 +174,7 @@ def _fitter(
             annotated = FrameBank(rated, stack=stack, device=device)
     row = METHODS[method]
     if row.takes_prior:
+        prior = default_prior(method) if prior is None else prior
         _check_enough(kind, loaded, prior)
     images = positives.images or logs.images
     data = Supervision.of(positives, stack=stack, device=device, images=images)
@@ -197,9 +199,9 @@ def _fitter(
     )
 
 
-def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float | None) -> None:
+def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> None:
     """Refuse an estimate of η from too few episodes."""
-    if "scores" not in parse_prior(DEFAULT_PRIOR if prior is None else prior).wants:
+    if "scores" not in parse_prior(prior).wants:
         return
     held, logs = len(loaded[kind].split(HELD_OUT)), len(loaded["unlabeled"])
     enough = len(loaded[kind]) >= 2 * FEWEST_EPISODES

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pureward.data.frames import FrameBank
 from pureward.online.learner import RewardLearner
-from pureward.online.online_reward import DEFAULT_PRIOR, SMALL
+from pureward.online.online_reward import SMALL, default_prior
 from pureward.online.supervision import Supervision, subset
 from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.config import RewardConfig
@@ -105,7 +105,8 @@ class Fitter:
             data: positives of D, and frames for probes.
             logs: unlabeled frames.
             method: a name in `METHODS`, not "truth".
-            prior: η, or how it is found; None estimates it ("bbe:0.002:0.8").
+            prior: η, or how it is found; None estimates it for imitation
+                ("bbe:0.002:0.8") and is 0.7 for gated rewards.
             failures: known failures, for the risk `nnpnu`.
             annotated: frames with rewards for r_φ; None if the positives are annotated.
             config: settings of the reward.
@@ -115,7 +116,7 @@ class Fitter:
         held_out = held_out_logs(logs.episodes)
         self.method, self.logs = method, LoggedFrames(logs, ~held_out)
         if prior is None and row.takes_prior:
-            prior = DEFAULT_PRIOR
+            prior = default_prior(method)
         self.learner = RewardLearner(
             config,
             data,
