@@ -51,7 +51,7 @@ def rated(count, held_out=0):
 @pytest.fixture(scope="module", autouse=True)
 def _short():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder, "_PROBE_EVERY", 10)
+        patch.setattr(folder, "_ESTIMATE_EVERY", 5)
         patch.setattr(folder, "_AT_ONCE", 5)
         patch.setattr("pureward.online.prior._FRAMES", 64)
         patch.setattr("pureward.offline.fitter._PROBE_FRAMES", 16)
@@ -79,9 +79,11 @@ def test_the_folder_holds_reward_metrics_plot_and_verdict(fitted):
     assert (fitted.state, fitted.updates) == ("finished", 60)
     assert (fitted.path / "fit.png").read_bytes()[:4] == b"\x89PNG"
     rows = read_metrics(fitted.path / "metrics.jsonl")
-    assert [row["step"] for row in rows if row["kind"] == "probe"] == [10, 20, 30, 40, 50, 60]
+    assert [row["step"] for row in rows if row["kind"] == "probe"] == list(range(0, 70, 10))
     assert 0 < rows[-2]["prior"] < 1
     assert "prior/value" in rows[-2]
+    priors = [(row["step"], row["prior"]) for row in rows if row["kind"] == "train"]
+    assert [step for step, _ in priors] == list(range(0, 65, 5))
     status = json.loads((fitted.path / "status.json").read_text())
     assert (status["state"], status["verdict"]) == ("finished", fitted.verdict.name)
     assert fitted.verdict.name == "healthy"
@@ -108,19 +110,19 @@ def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_p
     monkeypatch.setattr(module.Fitter, "probe", stopped)
 
     def kept(self):
-        self.stop.requested = len(stop) == 1
+        self.stop.requested = len(stop) == 3
         return keep(self)
 
     monkeypatch.setattr(FitFolder, "_keep", kept)
     first = fit(tmp_path / "part")
-    assert (first.state, first.updates, first.verdict) == ("interrupted", 10, None)
+    assert (first.state, first.updates, first.verdict) == ("interrupted", 8, None)
     monkeypatch.setattr(FitFolder, "_keep", keep)
     second = fit(tmp_path / "part")
     assert (second.state, second.updates) == ("finished", 20)
     ours, theirs = (r.discriminator.state_dict() for r in (second.reward(), whole.reward()))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     steps = [row["step"] for row in read_metrics(tmp_path / "part/metrics.jsonl", "probe")]
-    assert steps == [10, 20]
+    assert steps == [0, 4, 8, 12, 16, 20]
 
 
 def test_a_fit_stopped_in_its_reward_model_begins_again(tmp_path, monkeypatch, no_picture):
@@ -178,6 +180,12 @@ def test_a_fit_to_other_episodes_of_the_same_path_is_refused(tmp_path, no_pictur
     assert fitted().state == "finished"
 
 
+def test_a_short_fit_estimates_eta_ten_times(whole):
+    rows = read_metrics(whole.path / "metrics.jsonl", "train")
+    assert len([row for row in rows if "prior/value" in row]) == 10
+    assert len({row["prior"] for row in rows}) > 2, "η is used before the last update"
+
+
 def test_eta_is_estimated_on_logs_that_d_does_not_train_on(monkeypatch):
     seen: set[int] = set()
     honest = LoggedFrames.arrival_frames
@@ -207,8 +215,8 @@ def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):
     given = rated(20, held_out=5)
     done = fit(tmp_path / "a", demonstrations=None, annotations=given, updates=5)
     assert done.reward().spec.reward == "gated"
-    (trained,) = read_metrics(tmp_path / "a/metrics.jsonl", "train")
-    assert trained["prior"] == pytest.approx(0.7), "a gate opens above ½, so η should too"
+    trained = read_metrics(tmp_path / "a/metrics.jsonl", "train")
+    assert trained[-1]["prior"] == pytest.approx(0.7), "a gate opens above ½, so η should too"
     assert done.verdict.numbers["model/explained"] > 0.5
     assert "needs at least" not in done.verdict.sentence
     # With demonstrations as well, D learns from them and r_φ from the annotations.

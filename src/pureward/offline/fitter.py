@@ -179,6 +179,13 @@ class Fitter:
         self.updates += updates
         return metrics
 
+    def prior(self) -> dict[str, float]:
+        """Return D's η, if the method has one, without a new estimate."""
+        discriminator = self.learner.discriminator
+        if discriminator is None or not METHODS[self.method].takes_prior:
+            return {}
+        return {"prior": float(discriminator.prior)}
+
     def probe(self) -> dict[str, float]:
         """Measure D and r_φ on every kind of frame, and the rewards of the logs and of others."""
         spec, rewards = self.learner.learned.spec, self.rewards()

@@ -22,7 +22,8 @@ from pureward.training.fitting import fit_until_stopped
 from pureward.training.stopping import StopSignal
 
 _AT_ONCE = 10  # updates between two looks at a stop signal
-_PROBE_EVERY = 250  # updates between two estimates of η, probes and checkpoints
+_ESTIMATE_EVERY = 250  # updates between two estimates of η, at most
+_ESTIMATES = 10  # of η in a fit, at least; each second one comes with a probe and a checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,16 +97,19 @@ class FitFolder:
             if errors is None:
                 return False
             self._write("model", errors)
+        if self.fitter.has_discriminator:  # the plot begins before the first update
+            self._write("train", self.fitter.prior())
+            self._write("probe", self.fitter.probe())
         self._keep()
         return True
 
     def _learn(self) -> None:
-        fitter = self.fitter
+        fitter, every = self.fitter, min(_ESTIMATE_EVERY, max(1, self.total // _ESTIMATES))
         with Progress(
             total=self.total, initial=fitter.updates, desc=fitter.method, unit="update"
         ) as bar:
             while fitter.updates < self.total and not self.stop.requested:
-                until = min(self.total, (fitter.updates // _PROBE_EVERY + 1) * _PROBE_EVERY)
+                until = min(self.total, (fitter.updates // every + 1) * every)
                 metrics = []
                 while fitter.updates < until and not self.stop.requested:
                     metrics.append(fitter.learn(min(_AT_ONCE, until - fitter.updates)))
@@ -113,8 +117,9 @@ class FitFolder:
                 if fitter.updates == until:
                     means = {n: fmean(row[n] for row in metrics) for n in metrics[0]}
                     self._write("train", means | fitter.learner.update_prior())
-                    self._write("probe", fitter.probe())
-                    self._keep()
+                    if until == self.total or until // every % 2 == 0:
+                        self._write("probe", fitter.probe())
+                        self._keep()
         if not fitter.has_discriminator:
             self._write("probe", fitter.probe())
         self._keep()
