@@ -87,7 +87,9 @@ def test_the_folder_holds_reward_metrics_plot_and_verdict(fitted):
     status = json.loads((fitted.path / "status.json").read_text())
     assert (status["state"], status["verdict"]) == ("finished", fitted.verdict.name)
     assert fitted.verdict.name == "healthy"
-    assert "on the logs" in fitted.verdict.sentence
+    assert "on held-out logs" in fitted.verdict.sentence
+    last = [row for row in rows if row["kind"] == "probe"][-1]
+    assert fitted.verdict.numbers["success/replay"] == last["success/replay"]
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +260,7 @@ def test_the_held_out_episodes_are_counted(method, shown, annotations, held_out)
     data = Supervision.of(shown or annotations)
     fitter = Fitter(data, FrameBank(logs()), method=method, annotated=bank, config=TINY)
     assert fitter.held_out[0] == held_out
+    assert fitter.positives == ("demonstrations" if shown else "annotated episodes")
 
 
 def test_few_held_out_episodes_do_not_make_a_reward_healthy(tmp_path, no_picture):
@@ -343,6 +346,22 @@ def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeyp
     some = load("unlabeled", logs())
     assert len(some) == 5
     assert "unlabeled: 15 episodes, chosen at random, do not fit" in capsys.readouterr().out
+
+
+def test_the_verdict_of_a_fit_is_that_of_its_last_probe():
+    first = {"kind": "probe", "step": 90, "success/train": 0.2, "success/replay": 0.1}
+    last = first | {"step": 100, "success/train": 0.8, "success/replay": 0.5}
+    found = fit_verdict([first, last], "gail", held_out=ENOUGH, logs="held-out logs")
+    assert "P(success) is 80% on trained frames, 50% on held-out logs" in found.sentence
+
+
+@pytest.mark.parametrize("positives", ["demonstrations", "annotated episodes"])
+def test_a_verdict_names_the_positives_that_d_has_memorised(positives):
+    row = {"kind": "probe", "step": 1, "success/train": 0.9, "success/held_out": 0.6}
+    row |= {"success/replay": 0.5}
+    found = fit_verdict([row], "purl", held_out=ENOUGH, positives=positives)
+    assert f"D has memorised its {positives}: try" in found.sentence
+    assert found.sentence.endswith(f"or more {positives}")
 
 
 def test_a_verdict_on_logs_without_successes_names_the_leak_check():

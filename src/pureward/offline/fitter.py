@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
+from pureward.offline.verdict import HELD_OUT_LOGS, LOGS
 from pureward.online.learner import RewardLearner
 from pureward.online.online_reward import SMALL, default_prior
 from pureward.online.supervision import Supervision, subset
@@ -135,6 +136,11 @@ class Fitter:
         self.held_out = self._count_held_out(data)
         """Held-out episodes that the probes and the error of r_φ rest on, the fewer of both, and
         what they are."""
+        self.probed_logs = HELD_OUT_LOGS if held_out.any() else LOGS
+        """Which logs P(success) is that of."""
+        rated = row.needs_annotations and annotated is None
+        self.positives = "annotated episodes" if rated else "demonstrations"
+        """What D learns from."""
         banks = data.sources() | {"replay": logs}
         self._probed = {k: bank[subset(bank, _PROBE_FRAMES)] for k, bank in banks.items()}
         self._generator = torch.Generator(logs.device).manual_seed(seed)

@@ -146,7 +146,13 @@ class FitFolder:
             from pureward.offline.picture import draw_fit
 
             rows = read_metrics(self.directory.metrics)
-            verdict = fit_verdict(rows, fitter.method, held_out=fitter.held_out)
+            verdict = fit_verdict(
+                rows,
+                fitter.method,
+                held_out=fitter.held_out,
+                logs=fitter.probed_logs,
+                positives=fitter.positives,
+            )
             draw_fit(fitter, path / "fit.png")
         told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}
         made = made_with(fitter.logs.device)
