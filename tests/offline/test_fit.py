@@ -66,7 +66,7 @@ def no_picture(monkeypatch):
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory, _short):
-    return fit(tmp_path_factory.mktemp("fit") / "reward", updates=60)
+    return fit(tmp_path_factory.mktemp("fit") / "reward", updates=100)
 
 
 def test_successes_among_the_logs_are_rewarded_more_than_failures(fitted):
@@ -76,14 +76,14 @@ def test_successes_among_the_logs_are_rewarded_more_than_failures(fitted):
 
 
 def test_the_folder_holds_reward_metrics_plot_and_verdict(fitted):
-    assert (fitted.state, fitted.updates) == ("finished", 60)
+    assert (fitted.state, fitted.updates) == ("finished", 100)
     assert (fitted.path / "fit.png").read_bytes()[:4] == b"\x89PNG"
     rows = read_metrics(fitted.path / "metrics.jsonl")
-    assert [row["step"] for row in rows if row["kind"] == "probe"] == list(range(0, 70, 10))
+    assert [row["step"] for row in rows if row["kind"] == "probe"] == list(range(0, 110, 10))
     assert 0 < rows[-2]["prior"] < 1
     assert "prior/value" in rows[-2]
     priors = [(row["step"], row["prior"]) for row in rows if row["kind"] == "train"]
-    assert [step for step, _ in priors] == list(range(0, 65, 5))
+    assert [step for step, _ in priors] == list(range(0, 105, 5))
     status = json.loads((fitted.path / "status.json").read_text())
     assert (status["state"], status["verdict"]) == ("finished", fitted.verdict.name)
     assert fitted.verdict.name == "healthy"
@@ -346,6 +346,15 @@ def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeyp
     some = load("unlabeled", logs())
     assert len(some) == 5
     assert "unlabeled: 15 episodes, chosen at random, do not fit" in capsys.readouterr().out
+
+
+def test_a_gate_that_is_closed_on_its_positives_is_not_healthy_whatever_r_explains():
+    probe = {"success/train": 0.2, "success/held_out": 0.1, "success/replay": 0.1}
+    rows = [{"kind": "model", "step": 0, "model/explained": 0.9}]
+    rows.append({"kind": "probe", "step": 1, **probe})
+    found = fit_verdict(rows, "nn-purl", held_out=ENOUGH)
+    assert found.name == "undecided"
+    assert "and accepts 10%: train longer" in found.sentence
 
 
 def test_the_verdict_of_a_fit_is_that_of_its_last_probe():

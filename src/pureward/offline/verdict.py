@@ -57,7 +57,7 @@ def fit_verdict(
             f"D accepts {accepted:.0%} of the frames of {logs}: none of them succeeds, or D tells "
             "them from the positives by something else than behaviour; run `pureward check` on both"
         )
-    elif name == "undecided" and model:
+    elif name == "undecided" and model and accepted is None:  # there is no D to judge
         name, sentence = "healthy", model
     elif model:
         sentence += f"; {model}"
