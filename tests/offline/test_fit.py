@@ -100,7 +100,9 @@ def whole(tmp_path_factory, _short):
         return fit(tmp_path_factory.mktemp("whole"))
 
 
-def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_picture, whole):
+def test_a_stopped_fit_continues_to_the_same_weights(
+    tmp_path, monkeypatch, no_picture, whole, capsys
+):
     probe = module.Fitter.probe
 
     def stopped(self):
@@ -119,10 +121,15 @@ def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_p
     first = fit(tmp_path / "part")
     assert (first.state, first.updates, first.verdict) == ("interrupted", 8, None)
     monkeypatch.setattr(FitFolder, "_keep", keep)
+    capsys.readouterr()
+    pureward.load_reward(tmp_path / "part")
+    told = f"warning: {tmp_path / 'part'} holds a fit that stopped after 8 of 20 updates; run the"
+    assert told in capsys.readouterr().out
     second = fit(tmp_path / "part")
     assert (second.state, second.updates) == ("finished", 20)
     ours, theirs = (r.discriminator.state_dict() for r in (second.reward(), whole.reward()))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert "warning" not in capsys.readouterr().out
     steps = [row["step"] for row in read_metrics(tmp_path / "part/metrics.jsonl", "probe")]
     assert steps == [0, 4, 8, 12, 16, 20]
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError, lacks_memory
@@ -61,7 +62,7 @@ class FitFolder:
         offset = 0 if self.saved is None else self._restore(self.saved)
         files = self.directory.metrics, self.directory.events
         with MetricsLog(*files, offset=offset, step=self.fitter.updates) as self.log:
-            self.directory.write_status("running", updates=self.fitter.updates)
+            self._write_status("running")
             if self.saved is None and not self._fit_model():
                 return self._end("interrupted")
             self._learn()
@@ -130,11 +131,16 @@ class FitFolder:
         folder = self.directory.checkpoints
         checkpoint.write(folder, self.fitter.updates, self.fitter.tensors(), facts)
         self.fitter.learner.save(self.directory.reward)
+        self._write_status("running")
         checkpoint.prune(folder, 1)
 
     def _write(self, kind: str, values: dict[str, float]) -> None:
         self.directory.check_place()
         self.log.write(kind, self.fitter.updates, values | {"seconds": self._clock()})
+
+    def _write_status(self, state: str, **facts: Any) -> None:
+        asked = {"updates": self.fitter.updates, "updates_asked": self.total}
+        self.directory.write_status(state, **asked, **facts)
 
     def _clock(self) -> float:
         return self.seconds + time.monotonic() - self.began
@@ -156,7 +162,5 @@ class FitFolder:
             draw_fit(fitter, path / "fit.png")
         told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}
         made = made_with(fitter.logs.device)
-        self.directory.write_status(
-            state, updates=fitter.updates, seconds=self._clock(), **told, made_with=made
-        )
+        self._write_status(state, seconds=self._clock(), **told, made_with=made)
         return Fitted(path=path, state=state, updates=fitter.updates, verdict=verdict)
