@@ -251,6 +251,17 @@ def test_a_reward_model_is_measured_on_episodes_that_it_has_not_seen(tmp_path, n
     assert done.verdict.name == "not learned"
 
 
+def test_rewards_that_cannot_be_learned_are_the_cause_in_the_verdict(tmp_path, no_picture):
+    def verdict(name, change):
+        given = [replace(one, rewards=change(one.rewards)) for one in rated(20, held_out=5)]
+        return fit(tmp_path / name, demonstrations=None, annotations=given, method="prl").verdict
+
+    constant = verdict("constant", lambda rewards: rewards * 0 + 2)
+    assert str(constant).startswith("not learned: annotations: all rewards are 2, and")
+    huge = verdict("huge", lambda rewards: rewards * 1e6)
+    assert "rewards reach 0 and 1e+06, and about 1 per step is expected" in huge.sentence
+
+
 @pytest.mark.parametrize(
     ("method", "shown", "annotations", "held_out"),
     [

@@ -167,6 +167,13 @@ class Fitter:
             values |= {"model/held_out_error": held_out, "model/explained": explained}
         return values
 
+    def reward_range(self) -> tuple[float, float] | None:
+        """Return the lowest and highest reward that r_φ learns from, if the method has one."""
+        if self.learner.model is None:
+            return None
+        low, high = self.learner.annotated.rewards.aminmax()
+        return float(low), float(high)
+
     def _count_held_out(self, data: Supervision) -> tuple[int, str]:
         model, counts = self.learner.model, []
         if self.has_discriminator or self._unseen is not None:

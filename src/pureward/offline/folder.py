@@ -158,6 +158,7 @@ class FitFolder:
                 held_out=fitter.held_out,
                 logs=fitter.probed_logs,
                 positives=fitter.positives,
+                rewards=fitter.reward_range(),
             )
             draw_fit(fitter, path / "fit.png")
         told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import Numbers, Rows, Verdict, find_verdict
+from pureward.offline.survey import reward_problem
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
@@ -29,6 +30,7 @@ def fit_verdict(
     held_out: tuple[int, str],
     logs: str = LOGS,
     positives: str = "demonstrations",
+    rewards: tuple[float, float] | None = None,
 ) -> Verdict:
     """Return what the last metrics of a fit mean for its reward; rules as for runs, in other words.
 
@@ -39,6 +41,7 @@ def fit_verdict(
             fewer than an estimate of η needs, a reward is not called healthy.
         logs: which of them the probes look at, `LOGS` or `HELD_OUT_LOGS`.
         positives: what D learns from, "demonstrations" or "annotated episodes".
+        rewards: lowest and highest one that r_φ learns from; None if there is no r_φ.
     """
     # Those of the reward that is saved: a fit has no policy that makes D oscillate.
     found = find_verdict(list({row.get("kind"): row for row in rows}.values()), method)
@@ -50,7 +53,9 @@ def fit_verdict(
         sentence = sentence.replace(words, others)
     accepted = found.numbers.get("success/replay")
     if explained is not None and explained < EXPLAINED and name != "view mismatch":
-        name, sentence = "not learned", f"{model}: annotate more episodes, or longer ones"
+        wrong = "" if rewards is None else reward_problem("annotations", *rewards)
+        name = "not learned"
+        sentence = wrong or f"{model}: annotate more episodes, or longer ones"
     elif name in ("discriminator won", "starved") and accepted is not None:
         name = "no successes found"
         sentence = (
