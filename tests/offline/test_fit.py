@@ -11,6 +11,7 @@ from pictures import demonstrations, episode, logs
 
 import pureward
 from pureward.cli import main
+from pureward.data.dataset import read_episodes
 from pureward.data.episodes import annotated
 from pureward.data.frames import FrameBank
 from pureward.offline import fit as module
@@ -335,6 +336,16 @@ def test_bad_input_is_one_sentence(tmp_path, changes, said):
     with pytest.raises(pureward.InputError, match=said):
         fit(tmp_path / "reward", **changes)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("count", "share"), [(10, "0.5"), (12, "0.4"), (20, "0.25"), (24, "0.2")])
+def test_too_few_held_out_positives_name_the_share_that_suffices(tmp_path, count, share):
+    positives = [episode(n, solved=True).frames for n in range(count)]
+    given = {"demonstrations": positives, "out": tmp_path, "config": TINY, "device": "cpu"}
+    unlabeled = [one.frames for one in logs()]
+    with pytest.raises(pureward.InputError, match=rf"pass --held-out {share}, or give η"):
+        pureward.fit(unlabeled, held_out=0.1, **given)
+    assert read_episodes(positives, held_out=float(share)).splits.count("held-out") >= 5
 
 
 def test_a_folder_of_another_fit_is_not_overwritten(tmp_path, no_picture):

@@ -204,15 +204,18 @@ def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> 
     if "scores" not in parse_prior(prior).wants:
         return
     held, logs = len(loaded[kind].split(HELD_OUT)), len(loaded["unlabeled"])
-    enough = len(loaded[kind]) >= 2 * FEWEST_EPISODES
-    more = "pass --held-out 0.5" if enough else "bring more"
-    for name, count, remedy in (
+    count = len(loaded[kind])
+    more = "bring more"
+    if count >= 2 * FEWEST_EPISODES:
+        share = next(n / 20 for n in range(1, 20) if round(n / 20 * count) >= FEWEST_EPISODES)
+        more = f"pass --held-out {share:g}"
+    for name, found, remedy in (
         (f"held-out {kind}", held, f"{more}, or give η, --prior 0.5"),
         ("unlabeled episodes", logs, "bring more, or give η, --prior 0.5"),
     ):
-        if count < FEWEST_EPISODES:
+        if found < FEWEST_EPISODES:
             raise InputError(
-                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {count}; {remedy}"
+                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {found}; {remedy}"
             )
 
 
