@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,6 +37,15 @@ def test_other_episodes_have_another(change):
     first, *others = episodes()
     assert fingerprint([replace(first, **change(first)), *others]) != fingerprint(episodes())
     assert fingerprint(others) != fingerprint(episodes())
+
+
+def test_cameras_may_be_of_several_sizes(tmp_path):
+    top, side = np.zeros((5, 32, 32, 3), np.uint8), np.zeros((5, 48, 48, 3), np.uint8)
+    found = set()
+    for changed in (top, top + 1):
+        np.savez(tmp_path / "one.npz", top=changed, side=side)
+        found |= {fingerprint(tmp_path / "one.npz", images) for images in (("top", "side"), "top")}
+    assert len(found) == 4
 
 
 def test_few_episodes_of_a_large_dataset_are_looked_at(monkeypatch):
