@@ -91,6 +91,20 @@ def test_a_good_policy_is_healthy_though_d_is_low_on_it():
     assert verdict("gail", **kinds).name == "healthy"
 
 
+@pytest.mark.parametrize("method", ["gail", "nn-purl"])
+def test_without_returns_a_reward_that_rejects_its_positives_is_undecided(method):
+    def found(train: float, held_out: float) -> Verdict:
+        return verdict(method, known={}, probe=probe(train, held_out, 0.0, 0.3))
+
+    assert found(0.9, 0.8).name == found(0.4, 0.5).name == "healthy"
+    assert found(0.4, 0.4).name == "undecided"
+    assert "at least 50% of the held-out frames of its positives, and accepts 40%" in (
+        found(0.9, 0.4).sentence
+    )
+    only = {"success/train": 0.1, "mean/train": 0.4, "success/replay": 0.1, "mean/replay": 0.1}
+    assert "trained frames of its positives" in verdict(method, known={}, probe=only).sentence
+
+
 @pytest.mark.parametrize("name", IMITATION)
 def test_imitation(name):
     found = verdict("nn-pugail", **IMITATION[name])

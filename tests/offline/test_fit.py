@@ -11,6 +11,7 @@ from pictures import demonstrations, episode, logs
 
 import pureward
 from pureward.cli import main
+from pureward.data.dataset import read_episodes
 from pureward.data.episodes import annotated
 from pureward.data.frames import FrameBank
 from pureward.offline import fit as module
@@ -51,7 +52,7 @@ def rated(count, held_out=0):
 @pytest.fixture(scope="module", autouse=True)
 def _short():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder, "_PROBE_EVERY", 10)
+        patch.setattr(folder, "_ESTIMATE_EVERY", 5)
         patch.setattr(folder, "_AT_ONCE", 5)
         patch.setattr("pureward.online.prior._FRAMES", 64)
         patch.setattr("pureward.offline.fitter._PROBE_FRAMES", 16)
@@ -66,7 +67,7 @@ def no_picture(monkeypatch):
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory, _short):
-    return fit(tmp_path_factory.mktemp("fit") / "reward", updates=60)
+    return fit(tmp_path_factory.mktemp("fit") / "reward", updates=100)
 
 
 def test_successes_among_the_logs_are_rewarded_more_than_failures(fitted):
@@ -76,16 +77,20 @@ def test_successes_among_the_logs_are_rewarded_more_than_failures(fitted):
 
 
 def test_the_folder_holds_reward_metrics_plot_and_verdict(fitted):
-    assert (fitted.state, fitted.updates) == ("finished", 60)
+    assert (fitted.state, fitted.updates) == ("finished", 100)
     assert (fitted.path / "fit.png").read_bytes()[:4] == b"\x89PNG"
     rows = read_metrics(fitted.path / "metrics.jsonl")
-    assert [row["step"] for row in rows if row["kind"] == "probe"] == [10, 20, 30, 40, 50, 60]
+    assert [row["step"] for row in rows if row["kind"] == "probe"] == list(range(0, 110, 10))
     assert 0 < rows[-2]["prior"] < 1
     assert "prior/value" in rows[-2]
+    priors = [(row["step"], row["prior"]) for row in rows if row["kind"] == "train"]
+    assert [step for step, _ in priors] == list(range(0, 105, 5))
     status = json.loads((fitted.path / "status.json").read_text())
     assert (status["state"], status["verdict"]) == ("finished", fitted.verdict.name)
     assert fitted.verdict.name == "healthy"
-    assert "on the logs" in fitted.verdict.sentence
+    assert "on held-out logs" in fitted.verdict.sentence
+    last = [row for row in rows if row["kind"] == "probe"][-1]
+    assert fitted.verdict.numbers["success/replay"] == last["success/replay"]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +101,9 @@ def whole(tmp_path_factory, _short):
         return fit(tmp_path_factory.mktemp("whole"))
 
 
-def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_picture, whole):
+def test_a_stopped_fit_continues_to_the_same_weights(
+    tmp_path, monkeypatch, no_picture, whole, capsys
+):
     probe = module.Fitter.probe
 
     def stopped(self):
@@ -108,19 +115,24 @@ def test_a_stopped_fit_continues_to_the_same_weights(tmp_path, monkeypatch, no_p
     monkeypatch.setattr(module.Fitter, "probe", stopped)
 
     def kept(self):
-        self.stop.requested = len(stop) == 1
+        self.stop.requested = len(stop) == 3
         return keep(self)
 
     monkeypatch.setattr(FitFolder, "_keep", kept)
     first = fit(tmp_path / "part")
-    assert (first.state, first.updates, first.verdict) == ("interrupted", 10, None)
+    assert (first.state, first.updates, first.verdict) == ("interrupted", 8, None)
     monkeypatch.setattr(FitFolder, "_keep", keep)
+    capsys.readouterr()
+    pureward.load_reward(tmp_path / "part")
+    told = f"warning: {tmp_path / 'part'} holds a fit that stopped after 8 of 20 updates; run the"
+    assert told in capsys.readouterr().out
     second = fit(tmp_path / "part")
     assert (second.state, second.updates) == ("finished", 20)
     ours, theirs = (r.discriminator.state_dict() for r in (second.reward(), whole.reward()))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert "warning" not in capsys.readouterr().out
     steps = [row["step"] for row in read_metrics(tmp_path / "part/metrics.jsonl", "probe")]
-    assert steps == [10, 20]
+    assert steps == [0, 4, 8, 12, 16, 20]
 
 
 def test_a_fit_stopped_in_its_reward_model_begins_again(tmp_path, monkeypatch, no_picture):
@@ -141,6 +153,47 @@ def test_a_finished_fit_is_not_repeated_and_goes_on_with_more_updates(tmp_path, 
     assert fit(tmp_path).verdict is not None
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
     assert fit(tmp_path, updates=25).updates == 25
+
+
+def test_a_finished_fit_says_that_nothing_was_trained(tmp_path, no_picture, whole, capsys):
+    shutil.copytree(whole.path, tmp_path, dirs_exist_ok=True)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    del settings["data"]  # as the first fits were stored
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    fit(tmp_path)
+    told = "this fit had finished after 20 updates, so nothing was trained"
+    assert told in capsys.readouterr().out
+    with pytest.raises(pureward.InputError, match="episodes of demonstrations"):
+        fit(tmp_path, demonstrations=demonstrations()[::-1])
+
+
+def test_a_fit_to_other_episodes_of_the_same_path_is_refused(tmp_path, no_picture):
+    source = tmp_path / "logs"
+    source.mkdir()
+
+    def write(number, seed):
+        frames = episode(seed, solved=True, side=64).frames
+        np.save(source / f"{number}.npy", frames.permute(0, 2, 3, 1).numpy())
+
+    def fitted():
+        positives = [episode(n, solved=True, side=64) for n in range(3)]
+        given = {"demonstrations": positives, "prior": 0.5, "updates": 2}
+        return pureward.fit(source, out=tmp_path / "out", config=TINY, device="cpu", **given)
+
+    write(0, 10)
+    write(1, 11)
+    fitted()
+    write(1, 12)
+    with pytest.raises(pureward.InputError, match=r"settings \(episodes of unlabeled\)"):
+        fitted()
+    write(1, 11)
+    assert fitted().state == "finished"
+
+
+def test_a_short_fit_estimates_eta_ten_times(whole):
+    rows = read_metrics(whole.path / "metrics.jsonl", "train")
+    assert len([row for row in rows if "prior/value" in row]) == 10
+    assert len({row["prior"] for row in rows}) > 2, "η is used before the last update"
 
 
 def test_eta_is_estimated_on_logs_that_d_does_not_train_on(monkeypatch):
@@ -179,6 +232,8 @@ def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):
     given = rated(20, held_out=5)
     done = fit(tmp_path / "a", demonstrations=None, annotations=given, updates=5)
     assert done.reward().spec.reward == "gated"
+    trained = read_metrics(tmp_path / "a/metrics.jsonl", "train")
+    assert trained[-1]["prior"] == pytest.approx(0.7), "a gate opens above ½, so η should too"
     assert done.verdict.numbers["model/explained"] > 0.5
     assert "needs at least" not in done.verdict.sentence
     # With demonstrations as well, D learns from them and r_φ from the annotations.
@@ -204,6 +259,17 @@ def test_a_reward_model_is_measured_on_episodes_that_it_has_not_seen(tmp_path, n
     assert done.verdict.name == "not learned"
 
 
+def test_rewards_that_cannot_be_learned_are_the_cause_in_the_verdict(tmp_path, no_picture):
+    def verdict(name, change):
+        given = [replace(one, rewards=change(one.rewards)) for one in rated(20, held_out=5)]
+        return fit(tmp_path / name, demonstrations=None, annotations=given, method="prl").verdict
+
+    constant = verdict("constant", lambda rewards: rewards * 0 + 2)
+    assert str(constant).startswith("not learned: annotations: all rewards are 2, and")
+    huge = verdict("huge", lambda rewards: rewards * 1e6)
+    assert "rewards reach 0 and 1e+06, and about 1 per step is expected" in huge.sentence
+
+
 @pytest.mark.parametrize(
     ("method", "shown", "annotations", "held_out"),
     [
@@ -220,6 +286,7 @@ def test_the_held_out_episodes_are_counted(method, shown, annotations, held_out)
     data = Supervision.of(shown or annotations)
     fitter = Fitter(data, FrameBank(logs()), method=method, annotated=bank, config=TINY)
     assert fitter.held_out[0] == held_out
+    assert fitter.positives == ("demonstrations" if shown else "annotated episodes")
 
 
 def test_few_held_out_episodes_do_not_make_a_reward_healthy(tmp_path, no_picture):
@@ -278,6 +345,16 @@ def test_bad_input_is_one_sentence(tmp_path, changes, said):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("count", "share"), [(10, "0.5"), (12, "0.4"), (20, "0.25"), (24, "0.2")])
+def test_too_few_held_out_positives_name_the_share_that_suffices(tmp_path, count, share):
+    positives = [episode(n, solved=True).frames for n in range(count)]
+    given = {"demonstrations": positives, "out": tmp_path, "config": TINY, "device": "cpu"}
+    unlabeled = [one.frames for one in logs()]
+    with pytest.raises(pureward.InputError, match=rf"pass --held-out {share}, or give η"):
+        pureward.fit(unlabeled, held_out=0.1, **given)
+    assert read_episodes(positives, held_out=float(share)).splits.count("held-out") >= 5
+
+
 def test_a_folder_of_another_fit_is_not_overwritten(tmp_path, no_picture):
     fit(tmp_path, updates=5)
     with pytest.raises(pureward.InputError, match=r"other settings \(seed\)"):
@@ -305,6 +382,31 @@ def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeyp
     some = load("unlabeled", logs())
     assert len(some) == 5
     assert "unlabeled: 15 episodes, chosen at random, do not fit" in capsys.readouterr().out
+
+
+def test_a_gate_that_is_closed_on_its_positives_is_not_healthy_whatever_r_explains():
+    probe = {"success/train": 0.2, "success/held_out": 0.1, "success/replay": 0.1}
+    rows = [{"kind": "model", "step": 0, "model/explained": 0.9}]
+    rows.append({"kind": "probe", "step": 1, **probe})
+    found = fit_verdict(rows, "nn-purl", held_out=ENOUGH)
+    assert found.name == "undecided"
+    assert "and accepts 10%: train longer" in found.sentence
+
+
+def test_the_verdict_of_a_fit_is_that_of_its_last_probe():
+    first = {"kind": "probe", "step": 90, "success/train": 0.2, "success/replay": 0.1}
+    last = first | {"step": 100, "success/train": 0.8, "success/replay": 0.5}
+    found = fit_verdict([first, last], "gail", held_out=ENOUGH, logs="held-out logs")
+    assert "P(success) is 80% on trained frames, 50% on held-out logs" in found.sentence
+
+
+@pytest.mark.parametrize("positives", ["demonstrations", "annotated episodes"])
+def test_a_verdict_names_the_positives_that_d_has_memorised(positives):
+    row = {"kind": "probe", "step": 1, "success/train": 0.9, "success/held_out": 0.6}
+    row |= {"success/replay": 0.5}
+    found = fit_verdict([row], "purl", held_out=ENOUGH, positives=positives)
+    assert f"D has memorised its {positives}: try" in found.sentence
+    assert found.sentence.endswith(f"or more {positives}")
 
 
 def test_a_verdict_on_logs_without_successes_names_the_leak_check():

@@ -20,7 +20,7 @@ from pictures import demonstrations, logs
 from pureward.offline import folder
 from test_fit import TINY
 torch.set_num_threads(1)
-folder._PROBE_EVERY, folder._AT_ONCE = 10, 5
+folder._ESTIMATE_EVERY, folder._AT_ONCE = 5, 5
 done = pureward.fit(
     logs(), demonstrations=demonstrations(), out=sys.argv[1], updates=200, config=TINY, device="cpu"
 )

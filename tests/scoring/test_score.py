@@ -128,6 +128,22 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
         scoring.score(folder, PICTURES, out, device="cpu")
 
 
+def test_scores_of_other_episodes_of_the_same_path_are_refused(tmp_path, a_reward):
+    folder, _ = a_reward("imitation")
+    source, out = tmp_path / "one.npy", tmp_path / "scores"
+    np.save(source, np.full((5, 32, 32, 3), 9, np.uint8))
+    scoring.score(folder, source, out, device="cpu")
+    before = contents(out)
+    np.save(source, np.full((5, 32, 32, 3), 99, np.uint8))
+    with pytest.raises(pureward.InputError, match="scores of other episodes than .*one.npy has"):
+        scoring.score(folder, source, out, device="cpu")
+    assert contents(out) == before
+    about = json.loads((out / "score.json").read_text())
+    del about["data"]  # as the first scores were stored
+    (out / "score.json").write_text(json.dumps(about))
+    scoring.score(folder, source, out, device="cpu")
+
+
 def test_a_dataset_is_scored_by_its_path(tmp_path, a_reward):
     folder, _ = a_reward("imitation")
     with pytest.raises(pureward.InputError, match="by its path, got Dataset; name its folder"):

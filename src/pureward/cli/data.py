@@ -142,7 +142,8 @@ def fit(
         failures: episodes that are known to fail.
         method: nn-pugail (the default), nn-purl (with annotations), or to compare: gail, pugail,
             pnrl, purl, prl.
-        prior: η, the share of the logs that is like the positives; by default it is estimated.
+        prior: η, the share of the logs that is like the positives; by default it is estimated
+            without annotations, and 0.7 with them.
         updates: minibatches that the discriminator learns from.
         images: names of the images to use, if the data has several.
         stack: consecutive images in a frame.

@@ -23,6 +23,7 @@ NO_SUCCESS = 0.005  # mean D that counts as zero: a quarter of the lowest floor 
 MOST, FEW = 0.8, 0.05  # shares of frames that count as nearly all and as nearly none
 NO_REWARD = 0.1  # mean imitation reward that counts as none; the ceiling is usually 1 to 3
 DISTRACTED = 0.3  # how far mean D of the agent's successes is below that of demonstrations
+ACCEPTED = 0.5  # lowest P(success) of positives, if no return tells whether the reward is good
 OVERFIT = 0.2  # largest difference of P(success) between trained and held-out demonstrations
 FORGOT = 0.3  # highest P(success) of failures after the best policy that counts as forgotten
 # Shares of the way from the failures' return to the expert's: solved, and not half solved.
@@ -251,7 +252,15 @@ def _progress(n: Numbers, method: Method) -> Found:
             "agent no longer does; try a larger reward.memory"
         )
         yield "unsteady", state + (forgot if since > FORGOT else "")
-    if share is None or share >= POOR:
+    kind = "held-out" if "success/held_out" in n else "trained"
+    accepted = n.get("success/held_out", n.get("success/train", 1.0))
+    if share is None and accepted < ACCEPTED:
+        yield (
+            "undecided",
+            f"{state}; D must accept at least {ACCEPTED:.0%} of the {kind} frames of its "
+            f"positives, and accepts {accepted:.0%}: train longer, or give more positives",
+        )
+    elif share is None or share >= POOR:
         yield "healthy", state
     else:
         yield "unfinished", f"{state}, but the policy is not good yet"

@@ -17,7 +17,7 @@ from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
 from pureward.errors import InputError
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states
-from pureward.offline.survey import Survey, Surveyed, survey
+from pureward.offline.survey import Survey, Surveyed, reward_problem, survey
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _STILL = 0.5  # share of an episode that equal frames may fill
 _SHORTEST_STILL = 10  # frames; a short pause is no fault
 _SHARED = 0.5  # share of an episode's different frames that occur elsewhere; above it is a copy
-_LARGE = 10.0  # rewards of a step are about 1 in the settings of pureward
 _NAMED = 5  # episodes listed in a sentence
 _WORLDS, _RESETS = 8, 8  # of an environment whose first frames are compared
 
@@ -186,7 +185,8 @@ def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
             f"{name}: the picture stands still for most of {_named(still)}; check the camera, or "
             "cut the end"
         )
-    yield from _reward_problems(found)
+    if found.rewards is not None and (problem := reward_problem(name, *found.rewards)):
+        yield problem
     copies = _copies(found.split(TRAIN), [e for e in episodes if e.split != TRAIN])
     if copies:
         yield (
@@ -197,23 +197,6 @@ def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
     twice = sum(count - 1 for count in whole.values())
     if twice:
         yield f"{name}: {twice} training episodes are copies of others; remove them"
-
-
-def _reward_problems(found: Survey) -> Iterator[str]:
-    if found.rewards is None:
-        return
-    low, high = found.rewards
-    largest = max(abs(low), abs(high))
-    if low == high:
-        yield (
-            f"{found.name}: all rewards are {low:g}, and a reward model can learn nothing from "
-            "them; annotate failures too, or use the episodes as demonstrations"
-        )
-    elif largest > _LARGE:
-        yield (
-            f"{found.name}: rewards reach {low:g} and {high:g}, and about 1 per step is expected; "
-            f"divide them by {largest:g}"
-        )
 
 
 def _between(ours: Survey, theirs: Survey) -> Iterator[str]:

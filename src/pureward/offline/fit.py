@@ -12,6 +12,7 @@ import torch
 
 from pureward.data.dataset import Dataset, check_apart, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
+from pureward.data.fingerprint import fingerprint
 from pureward.data.frames import FrameBank
 from pureward.data.guard import check_outside
 from pureward.errors import InputError, check_seed
@@ -19,7 +20,7 @@ from pureward.files import write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.folder import FitFolder, Fitted
 from pureward.offline.sources import check_alike, describe, load
-from pureward.online.online_reward import DEFAULT_PRIOR
+from pureward.online.online_reward import default_prior
 from pureward.online.supervision import Supervision
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS
@@ -66,7 +67,8 @@ def fit(
         failures: known failures, for the risk `nnpnu`.
         out: folder for the reward; the same call continues a fit that was killed there.
         method: a name in `METHODS`; "" for nn-pugail, or nn-purl with annotations.
-        prior: η, or how it is found; None estimates it ("bbe:0.002:0.8"), with annotations too.
+        prior: η, or how it is found; None estimates it for imitation ("bbe:0.002:0.8") and
+            is 0.7 for gated rewards.
         updates: of D, on a minibatch each.
         images: names of the images to stack as channels, if the sources have several.
         stack: consecutive images in a frame, as channels.
@@ -91,7 +93,8 @@ def fit(
         "task": OFFLINE,
         "method": method,
         **{name: describe(source) for name, source in given.items()},
-        "prior": DEFAULT_PRIOR if prior is None else prior,
+        "data": {name: fingerprint(source, images) for name, source in given.items()},
+        "prior": default_prior(method) if prior is None else prior,
         "images": list(images),
         "stack": stack,
         "held_out": held_out,
@@ -171,6 +174,7 @@ def _fitter(
             annotated = FrameBank(rated, stack=stack, device=device)
     row = METHODS[method]
     if row.takes_prior:
+        prior = default_prior(method) if prior is None else prior
         _check_enough(kind, loaded, prior)
     images = positives.images or logs.images
     data = Supervision.of(positives, stack=stack, device=device, images=images)
@@ -195,20 +199,23 @@ def _fitter(
     )
 
 
-def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float | None) -> None:
+def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> None:
     """Refuse an estimate of η from too few episodes."""
-    if "scores" not in parse_prior(DEFAULT_PRIOR if prior is None else prior).wants:
+    if "scores" not in parse_prior(prior).wants:
         return
     held, logs = len(loaded[kind].split(HELD_OUT)), len(loaded["unlabeled"])
-    enough = len(loaded[kind]) >= 2 * FEWEST_EPISODES
-    more = "pass --held-out 0.5" if enough else "bring more"
-    for name, count, remedy in (
+    count = len(loaded[kind])
+    more = "bring more"
+    if count >= 2 * FEWEST_EPISODES:
+        share = next(n / 20 for n in range(1, 20) if round(n / 20 * count) >= FEWEST_EPISODES)
+        more = f"pass --held-out {share:g}"
+    for name, found, remedy in (
         (f"held-out {kind}", held, f"{more}, or give η, --prior 0.5"),
         ("unlabeled episodes", logs, "bring more, or give η, --prior 0.5"),
     ):
-        if count < FEWEST_EPISODES:
+        if found < FEWEST_EPISODES:
             raise InputError(
-                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {count}; {remedy}"
+                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {found}; {remedy}"
             )
 
 
@@ -217,9 +224,13 @@ def _check_settings(directory: RunDirectory, settings: dict[str, Any]) -> None:
     if not directory.config.exists():
         return
     before = read_settings(directory, lambda found: found)
+    known = before if isinstance(before, dict) else {}
+    known.setdefault("data", settings["data"])  # the first fits did not note what their data was
     if before != settings:
-        known = before if isinstance(before, dict) else {}
         changed = [name for name in settings if known.get(name) != settings[name]]
+        if changed == ["data"] and isinstance(known["data"], dict):
+            now = settings["data"].items()
+            changed = [f"episodes of {name}" for name, one in now if known["data"].get(name) != one]
         raise InputError(
             f"{directory.path} holds a fit or run with other settings "
             f"({', '.join(changed) or 'more of them'}); choose another folder, or delete it"

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
+from pureward.offline.verdict import HELD_OUT_LOGS, LOGS
 from pureward.online.learner import RewardLearner
-from pureward.online.online_reward import DEFAULT_PRIOR, SMALL
+from pureward.online.online_reward import SMALL, default_prior
 from pureward.online.supervision import Supervision, subset
 from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.config import RewardConfig
@@ -105,7 +106,8 @@ class Fitter:
             data: positives of D, and frames for probes.
             logs: unlabeled frames.
             method: a name in `METHODS`, not "truth".
-            prior: η, or how it is found; None estimates it ("bbe:0.002:0.8").
+            prior: η, or how it is found; None estimates it for imitation
+                ("bbe:0.002:0.8") and is 0.7 for gated rewards.
             failures: known failures, for the risk `nnpnu`.
             annotated: frames with rewards for r_φ; None if the positives are annotated.
             config: settings of the reward.
@@ -115,7 +117,7 @@ class Fitter:
         held_out = held_out_logs(logs.episodes)
         self.method, self.logs = method, LoggedFrames(logs, ~held_out)
         if prior is None and row.takes_prior:
-            prior = DEFAULT_PRIOR
+            prior = default_prior(method)
         self.learner = RewardLearner(
             config,
             data,
@@ -134,6 +136,11 @@ class Fitter:
         self.held_out = self._count_held_out(data)
         """Held-out episodes that the probes and the error of r_φ rest on, the fewer of both, and
         what they are."""
+        self.probed_logs = HELD_OUT_LOGS if held_out.any() else LOGS
+        """Which logs P(success) is that of."""
+        rated = row.needs_annotations and annotated is None
+        self.positives = "annotated episodes" if rated else "demonstrations"
+        """What D learns from."""
         banks = data.sources() | {"replay": logs}
         self._probed = {k: bank[subset(bank, _PROBE_FRAMES)] for k, bank in banks.items()}
         self._generator = torch.Generator(logs.device).manual_seed(seed)
@@ -160,6 +167,13 @@ class Fitter:
             values |= {"model/held_out_error": held_out, "model/explained": explained}
         return values
 
+    def reward_range(self) -> tuple[float, float] | None:
+        """Return the lowest and highest reward that r_φ learns from, if the method has one."""
+        if self.learner.model is None:
+            return None
+        low, high = self.learner.annotated.rewards.aminmax()
+        return float(low), float(high)
+
     def _count_held_out(self, data: Supervision) -> tuple[int, str]:
         model, counts = self.learner.model, []
         if self.has_discriminator or self._unseen is not None:
@@ -177,6 +191,13 @@ class Fitter:
         metrics = self.learner.update(self.logs, self._generator, updates)
         self.updates += updates
         return metrics
+
+    def prior(self) -> dict[str, float]:
+        """Return D's η, if the method has one, without a new estimate."""
+        discriminator = self.learner.discriminator
+        if discriminator is None or not METHODS[self.method].takes_prior:
+            return {}
+        return {"prior": float(discriminator.prior)}
 
     def probe(self) -> dict[str, float]:
         """Measure D and r_φ on every kind of frame, and the rewards of the logs and of others."""

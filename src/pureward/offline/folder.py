@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError, lacks_memory
@@ -22,7 +23,8 @@ from pureward.training.fitting import fit_until_stopped
 from pureward.training.stopping import StopSignal
 
 _AT_ONCE = 10  # updates between two looks at a stop signal
-_PROBE_EVERY = 250  # updates between two estimates of η, probes and checkpoints
+_ESTIMATE_EVERY = 250  # updates between two estimates of η, at most
+_ESTIMATES = 10  # of η in a fit, at least; each second one comes with a probe and a checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ class FitFolder:
         offset = 0 if self.saved is None else self._restore(self.saved)
         files = self.directory.metrics, self.directory.events
         with MetricsLog(*files, offset=offset, step=self.fitter.updates) as self.log:
-            self.directory.write_status("running", updates=self.fitter.updates)
+            self._write_status("running")
             if self.saved is None and not self._fit_model():
                 return self._end("interrupted")
             self._learn()
@@ -81,7 +83,11 @@ class FitFolder:
                 f"checkpoint {saved.path} does not fit these data ({error}); delete "
                 f"{self.directory.path} to begin again"
             ) from error
-        print(f"continuing after {self.fitter.updates:,} updates")
+        done = f"{self.fitter.updates:,} updates"
+        if self.fitter.updates < self.total:
+            print(f"continuing after {done}")
+        else:
+            print(f"this fit had finished after {done}, so nothing was trained")
         return offset
 
     def _fit_model(self) -> bool:
@@ -92,16 +98,19 @@ class FitFolder:
             if errors is None:
                 return False
             self._write("model", errors)
+        if self.fitter.has_discriminator:  # the plot begins before the first update
+            self._write("train", self.fitter.prior())
+            self._write("probe", self.fitter.probe())
         self._keep()
         return True
 
     def _learn(self) -> None:
-        fitter = self.fitter
+        fitter, every = self.fitter, min(_ESTIMATE_EVERY, max(1, self.total // _ESTIMATES))
         with Progress(
             total=self.total, initial=fitter.updates, desc=fitter.method, unit="update"
         ) as bar:
             while fitter.updates < self.total and not self.stop.requested:
-                until = min(self.total, (fitter.updates // _PROBE_EVERY + 1) * _PROBE_EVERY)
+                until = min(self.total, (fitter.updates // every + 1) * every)
                 metrics = []
                 while fitter.updates < until and not self.stop.requested:
                     metrics.append(fitter.learn(min(_AT_ONCE, until - fitter.updates)))
@@ -109,8 +118,9 @@ class FitFolder:
                 if fitter.updates == until:
                     means = {n: fmean(row[n] for row in metrics) for n in metrics[0]}
                     self._write("train", means | fitter.learner.update_prior())
-                    self._write("probe", fitter.probe())
-                    self._keep()
+                    if until == self.total or until // every % 2 == 0:
+                        self._write("probe", fitter.probe())
+                        self._keep()
         if not fitter.has_discriminator:
             self._write("probe", fitter.probe())
         self._keep()
@@ -121,11 +131,16 @@ class FitFolder:
         folder = self.directory.checkpoints
         checkpoint.write(folder, self.fitter.updates, self.fitter.tensors(), facts)
         self.fitter.learner.save(self.directory.reward)
+        self._write_status("running")
         checkpoint.prune(folder, 1)
 
     def _write(self, kind: str, values: dict[str, float]) -> None:
         self.directory.check_place()
         self.log.write(kind, self.fitter.updates, values | {"seconds": self._clock()})
+
+    def _write_status(self, state: str, **facts: Any) -> None:
+        asked = {"updates": self.fitter.updates, "updates_asked": self.total}
+        self.directory.write_status(state, **asked, **facts)
 
     def _clock(self) -> float:
         return self.seconds + time.monotonic() - self.began
@@ -137,11 +152,16 @@ class FitFolder:
             from pureward.offline.picture import draw_fit
 
             rows = read_metrics(self.directory.metrics)
-            verdict = fit_verdict(rows, fitter.method, held_out=fitter.held_out)
+            verdict = fit_verdict(
+                rows,
+                fitter.method,
+                held_out=fitter.held_out,
+                logs=fitter.probed_logs,
+                positives=fitter.positives,
+                rewards=fitter.reward_range(),
+            )
             draw_fit(fitter, path / "fit.png")
         told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}
         made = made_with(fitter.logs.device)
-        self.directory.write_status(
-            state, updates=fitter.updates, seconds=self._clock(), **told, made_with=made
-        )
+        self._write_status(state, seconds=self._clock(), **told, made_with=made)
         return Fitted(path=path, state=state, updates=fitter.updates, verdict=verdict)

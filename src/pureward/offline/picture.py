@@ -15,9 +15,10 @@ from pureward.diagnostics.plot import PRIOR, SOURCE_COLOURS, SUCCESS, draw_share
 from pureward.diagnostics.probe import SOURCES
 from pureward.offline.fitter import Fitter
 from pureward.offline.leak import LEAST_SPREAD, LeakReport
+from pureward.offline.verdict import LOGS
 from pureward.picture import cameras, save_figure
 
-_LABELS = SOURCES | {"replay": "the logs"}
+_LABELS = SOURCES | {"replay": LOGS}
 _BINS = 30
 _LONGEST_NAME = 28  # characters of a title
 _MOST_SIGMA = 3.0  # end of the colour scale
@@ -36,7 +37,7 @@ def draw_fit(fitter: Fitter, path: Path) -> None:
     figure = Figure(figsize=(4.2 * (len(shown) + 1), 3.2), layout="constrained")
     *axes, last = figure.subplots(1, len(shown) + 1, squeeze=False)[0]
     for axis, metric in zip(axes, shown, strict=True):
-        draw_shares(axis, line, metric, labels=_LABELS)
+        draw_shares(axis, line, metric, labels=_LABELS | {"replay": fitter.probed_logs})
         label = "P(success)" if metric == SUCCESS else "share of the logs"
         axis.set(xlabel="updates of D", ylabel=label)
     _draw_rewards(last, fitter)

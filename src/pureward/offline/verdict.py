@@ -6,48 +6,63 @@ from dataclasses import replace
 
 from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import Numbers, Rows, Verdict, find_verdict
+from pureward.offline.survey import reward_problem
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
-#: What a fit calls the frames that are an agent's in a run.
-LOGS = "the logs"
+#: What a fit calls the frames that are an agent's in a run: if enough, those that D does not learn.
+LOGS, HELD_OUT_LOGS = "the logs", "held-out logs"
 #: Share of the variance of held-out rewards that r_φ must explain.
 EXPLAINED = 0.2
 #: Share of the mean reward of held-out demonstrations above which that of failures is told.
 PAID = 0.5
 #: Words of a run's verdict → those of a fit's, which has no agent.
 _WORDS = {
-    SOURCES["replay"]: LOGS,
     "the agent acts as demonstrated": "the logs are like the demonstrations",
     "the agent is not paid what was learned": "rewards are not what was learned",
 }
 
 
-def fit_verdict(rows: Rows, method: str, *, held_out: tuple[int, str]) -> Verdict:
-    """Return what the metrics of a fit mean for its reward; rules as for runs, in other words.
+def fit_verdict(
+    rows: Rows,
+    method: str,
+    *,
+    held_out: tuple[int, str],
+    logs: str = LOGS,
+    positives: str = "demonstrations",
+    rewards: tuple[float, float] | None = None,
+) -> Verdict:
+    """Return what the last metrics of a fit mean for its reward; rules as for runs, in other words.
 
     Args:
         rows: of its metrics.jsonl; steps count updates of D.
         method: its name in `METHODS`.
         held_out: number of held-out episodes that the metrics rest on, and what they are; with
             fewer than an estimate of η needs, a reward is not called healthy.
+        logs: which of them the probes look at, `LOGS` or `HELD_OUT_LOGS`.
+        positives: what D learns from, "demonstrations" or "annotated episodes".
+        rewards: lowest and highest one that r_φ learns from; None if there is no r_φ.
     """
-    found = find_verdict(rows, method)
+    # Those of the reward that is saved: a fit has no policy that makes D oscillate.
+    found = find_verdict(list({row.get("kind"): row for row in rows}.values()), method)
     explained = found.numbers.get("model/explained")
     model = "" if explained is None else f"r_φ explains {explained:.0%} of held-out rewards"
     name, sentence = found.name, found.sentence
-    for words, others in _WORDS.items():
+    own = {SOURCES["replay"]: logs, "annotated episodes": positives}
+    for words, others in (_WORDS | own).items():
         sentence = sentence.replace(words, others)
     accepted = found.numbers.get("success/replay")
     if explained is not None and explained < EXPLAINED and name != "view mismatch":
-        name, sentence = "not learned", f"{model}: annotate more episodes, or longer ones"
+        wrong = "" if rewards is None else reward_problem("annotations", *rewards)
+        name = "not learned"
+        sentence = wrong or f"{model}: annotate more episodes, or longer ones"
     elif name in ("discriminator won", "starved") and accepted is not None:
         name = "no successes found"
         sentence = (
-            f"D accepts {accepted:.0%} of the logs: none of them succeeds, or D tells them from "
-            "the positives by something else than behaviour; run `pureward check` on both"
+            f"D accepts {accepted:.0%} of the frames of {logs}: none of them succeeds, or D tells "
+            "them from the positives by something else than behaviour; run `pureward check` on both"
         )
-    elif name == "undecided" and model:
+    elif name == "undecided" and model and accepted is None:  # there is no D to judge
         name, sentence = "healthy", model
     elif model:
         sentence += f"; {model}"

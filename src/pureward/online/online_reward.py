@@ -51,6 +51,11 @@ GATED_PRIOR = "0.7"
 _FIRST_ESTIMATE = 1000  # frames of the agent before η is estimated
 
 
+def default_prior(method: str) -> str:
+    """Return η of a PU method, or how it is found, unless given."""
+    return GATED_PRIOR if METHODS[method].reward == "gated" else DEFAULT_PRIOR
+
+
 class OnlineReward:
     """D, r_φ and η of a method, learned from frames that are observed as they come.
 
@@ -131,7 +136,7 @@ class OnlineReward:
             check_apart(others, episodes)
             known = data.known_failures(others)
         if prior is None and row.takes_prior:
-            prior = DEFAULT_PRIOR if row.reward == "imitation" else GATED_PRIOR
+            prior = default_prior(method)
         self.learner = RewardLearner(
             replace(config, memory=min(config.memory, 5 * capacity)),
             data,

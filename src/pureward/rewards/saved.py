@@ -16,11 +16,12 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from pureward.errors import InputError
+from pureward.errors import InputError, warn
 from pureward.files import (
     open_regular,
     open_tensors,
     read_file,
+    read_object,
     shapes_in,
     whole_file,
     write_json,
@@ -82,6 +83,7 @@ def load_reward(
         )
     place = usable_device(device)
     folder = _reward_folder(Path(directory))
+    _warn_of_unfinished(folder)
     spec = _read_spec(folder / CONFIG_FILE)
     weights = _read_weights(folder / WEIGHTS_FILE, spec)
     # Seeded, so that the caller's random state stays.
@@ -111,6 +113,17 @@ def _reward_folder(directory: Path) -> Path:
         f"a saved reward is a folder with {CONFIG_FILE}, found none in {directory}; "
         "pass a run directory or the folder that save_reward wrote"
     )
+
+
+def _warn_of_unfinished(folder: Path) -> None:
+    """Warn if the reward is of a fit that was stopped or killed, or still runs."""
+    status = read_object(folder.parent / "status.json") if folder.name == "reward" else {}
+    made, asked = status.get("updates"), status.get("updates_asked")
+    if type(made) is int and type(asked) is int and made < asked:
+        warn(
+            f"{folder.parent} holds a fit that stopped after {made:,} of {asked:,} updates; run "
+            "the same fit again to finish it"
+        )
 
 
 def _read_spec(path: Path) -> RewardSpec:

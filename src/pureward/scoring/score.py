@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pureward.data.dataset import Dataset, find_reader, in_another_order, in_memory, read_episodes
 from pureward.data.draw import with_frames
+from pureward.data.fingerprint import fingerprint
 from pureward.data.guard import check_fits, check_outside
 from pureward.data.lazy import LazyFrames
 from pureward.data.writers.own import write_dataset
@@ -106,6 +107,7 @@ def score(
         "images": list(dataset.images),
         "episodes": len(dataset),
         "columns": columns(learned),
+        "data": fingerprint(source, images),
     }
     with locked_folder(out.resolve()):
         copied = _check_same(out, about).get("discount")  # of the copy, if there is one
@@ -198,11 +200,15 @@ def _check_same(out: Path, about: dict[str, Any]) -> dict[str, Any]:
         return about
     if not before:
         raise InputError(f"{out} must be a new folder or one of scores; choose another")
+    before.setdefault("data", about["data"])  # the first scores did not note what their data was
     for name, value in about.items():
         if before.get(name) != value:
             raise InputError(
                 f"{out} holds scores of another call: {name} was {before.get(name)!r:.80}, and is "
                 f"{value!r:.80} now; choose another folder"
+                if name != "data"
+                else f"{out} holds scores of other episodes than {about['source']} has now; choose "
+                "another folder, or delete it"
             )
     return before
 
