@@ -182,7 +182,7 @@ def _shares(line: Line, metric: str, by: By, labels: Mapping[str, str] = SOURCES
 
 
 def _draw(axis: Axes, curve: _Curve, band: tuple[float, float] | None = (-np.inf, np.inf)) -> None:
-    """The mean, thin lines of single runs, and a band within limits, if any, from three seeds on."""
+    """The mean, thin lines of single runs, and from three seeds on a band within limits, if any."""
     series, label, colour, style = curve
     if not series:
         return
