@@ -12,6 +12,7 @@ from pureward.cli import main
 from pureward.envs.gymnasium_env import GymnasiumEnv
 from pureward.envs.makers import find_maker
 from pureward.errors import InputError, SimulationError
+from pureward.offline.check import check
 from pureward.pixels import to_frames
 
 CPU = torch.device("cpu")
@@ -210,6 +211,16 @@ def test_show_takes_frames_of_the_observation(tmp_path):
     given = ["--frames", "left,right", "--worlds", "1", "--steps", "2", "--out", str(tmp_path)]
     main(["show", f"{__name__}:Keyed", *given])
     assert (tmp_path / f"{__name__}-Keyed.mp4").exists()
+
+
+def test_check_takes_frames_of_the_observation():
+    env = GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, cameras=True, frames="left,right")
+    seen = env.reset().frames
+    assert seen is not None
+    data = [seen.expand(3, -1, -1, -1).contiguous()] * 12
+    found = check(data, against=f"{__name__}:Keyed", frames="left,right")
+    assert found.leak is not None
+    assert not found.leak.found, "the data has the first frames of the environment"
 
 
 def test_frames_are_no_part_of_the_state_also_if_they_are_not_used():

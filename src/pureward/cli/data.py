@@ -182,6 +182,7 @@ def check(
     held_out: float = 0.2,
     states: bool = False,
     out: Path = Path("check.png"),
+    frames: Text = "",
     device: str = "auto",
     seed: int = 0,
 ) -> None:
@@ -204,6 +205,7 @@ def check(
         states: compare frames of nearly equal states instead of first frames, for data that does
             not begin from the same states.
         out: PNG file that shows where both sides differ, with --against.
+        frames: of a Gymnasium environment: keys of a dict observation, KEY,KEY; otherwise rendered.
         device: where frames are drawn or simulated: "auto", "cpu" or "cuda".
         seed: seed of the comparison.
     """
@@ -217,6 +219,7 @@ def check(
         held_out=held_out,
         states=states,
         out=out,
+        frames=frames,
         device=str(find_device(device)),
         seed=seed,
     )

@@ -52,6 +52,7 @@ def check(
     held_out: float = 0.2,
     states: bool = False,
     out: str | Path | None = None,
+    frames: str = "",
     device: str = "cpu",
     seed: int = 0,
 ) -> Checked:
@@ -66,6 +67,7 @@ def check(
         states: compare frames of nearly equal states instead of first frames, for data that does
             not begin from the same states; both sides must store states.
         out: PNG file for the picture of the leak check; None for none.
+        frames: of a Gymnasium environment, as in `pureward.make`; "" for the default.
         device: where frames are drawn, if the data has states only.
         seed: of the leak check and of the environment.
     """
@@ -86,7 +88,7 @@ def check(
             facts.append(f"{len(pair[0])} episodes of either side have a state in common")
     else:
         name = str(against)
-        pair = (ours.firsts, _first_frames(name, device, seed))
+        pair = (ours.firsts, _first_frames(name, frames, device, seed))
         facts.append(f"{name}: {len(pair[1])} first frames of an environment")
     if min(map(len, pair)) < FEWEST_FRAMES:
         counts = f"{len(pair[0])} of {ours.name} and {len(pair[1])} of {name}"
@@ -134,10 +136,11 @@ def _is_data(source: object) -> bool:
     return True
 
 
-def _first_frames(name: str, device: str, seed: int) -> Tensor:
+def _first_frames(name: str, keys: str, device: str, seed: int) -> Tensor:
     from pureward.envs import make
 
-    with make(name, _WORLDS, device, seed=seed, cameras=True) as env:
+    options = {"frames": keys} if keys else {}
+    with make(name, _WORLDS, device, seed=seed, cameras=True, **options) as env:
         seen = [env.reset().frames for _ in range(_RESETS)]
     return torch.cat([frames.cpu() for frames in seen if frames is not None])
 
