@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -139,7 +139,7 @@ def _is_data(source: object) -> bool:
 def _first_frames(name: str, keys: str, device: str, seed: int) -> Tensor:
     from pureward.envs import make
 
-    options = {"frames": keys} if keys else {}
+    options: dict[str, Any] = {"frames": keys} if keys else {}
     with make(name, _WORLDS, device, seed=seed, cameras=True, **options) as env:
         seen = [env.reset().frames for _ in range(_RESETS)]
     return torch.cat([frames.cpu() for frames in seen if frames is not None])
