@@ -400,6 +400,13 @@ def test_the_verdict_of_a_fit_is_that_of_its_last_probe():
     assert "P(success) is 80% on trained frames, 50% on held-out logs" in found.sentence
 
 
+def test_a_view_mismatch_names_a_setting_that_a_fit_has():
+    row = {"kind": "probe", "step": 1, "mean/as_trained": 0.9, "mean/train": 0.3}
+    found = fit_verdict([row], "gail", held_out=ENOUGH)
+    assert found.name == "view mismatch"
+    assert found.sentence.endswith("weaken the augmentation (in Python, network.view of config=)")
+
+
 @pytest.mark.parametrize("positives", ["demonstrations", "annotated episodes"])
 def test_a_verdict_names_the_positives_that_d_has_memorised(positives):
     row = {"kind": "probe", "step": 1, "success/train": 0.9, "success/held_out": 0.6}

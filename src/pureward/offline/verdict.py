@@ -20,6 +20,7 @@ PAID = 0.5
 _WORDS = {
     "the agent acts as demonstrated": "the logs are like the demonstrations",
     "the agent is not paid what was learned": "rewards are not what was learned",
+    "(reward.network.view)": "(in Python, network.view of config=)",
 }
 
 
