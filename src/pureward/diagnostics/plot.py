@@ -146,7 +146,10 @@ def draw_shares(
         if len(low) and len(low) == len(high):
             ends = low[:, 0], low[:, 1], high[:, 1]
             axis.fill_between(*ends, color=_ESTIMATE_COLOUR, alpha=0.2, linewidth=0)
-    axis.set_ylim(-0.03, 1.03)
+    if metric == SUCCESS:
+        axis.set_ylim(-0.03, 1.03)
+    else:  # η may be small
+        axis.set_ylim(bottom=0.0)
 
 
 def _share_panels(runs: Sequence[History], metric: str, by: By) -> Figure:
