@@ -52,8 +52,9 @@ _FIRST_ESTIMATE = 1000  # frames of the agent before η is estimated
 
 
 def default_prior(method: str) -> str:
-    """Return η of a PU method, or how it is found, unless given."""
-    return GATED_PRIOR if METHODS[method].reward == "gated" else DEFAULT_PRIOR
+    """Return η of a PU method, or how it is found, unless given; others ignore it."""
+    row = METHODS[method]
+    return GATED_PRIOR if row.reward == "gated" and row.takes_prior else DEFAULT_PRIOR
 
 
 class OnlineReward:
