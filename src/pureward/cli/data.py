@@ -182,7 +182,7 @@ def check(
     held_out: float = 0.2,
     states: bool = False,
     out: Path = Path("check.png"),
-    frames: Text = "",
+    frames: str = "render",
     device: str = "auto",
     seed: int = 0,
 ) -> None:
@@ -205,7 +205,7 @@ def check(
         states: compare frames of nearly equal states instead of first frames, for data that does
             not begin from the same states.
         out: PNG file that shows where both sides differ, with --against.
-        frames: of a Gymnasium environment: keys of a dict observation, KEY,KEY; otherwise rendered.
+        frames: of a Gymnasium environment: "render", or keys of a dict observation: KEY,KEY.
         device: where frames are drawn or simulated: "auto", "cpu" or "cuda".
         seed: seed of the comparison.
     """

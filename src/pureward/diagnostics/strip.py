@@ -101,10 +101,10 @@ def _draw_strip(part: SubFigure, strip: Strip) -> None:
 def _draw_panels(axes: Sequence[Axes], strip: Strip) -> None:
     steps = np.arange(1, len(strip.frames) + 1)
     for axis, panel in zip(axes, strip.panels, strict=True):
-        for later, (label, (values, form)) in zip(
-            reversed(range(len(panel.tracks))), panel.tracks.items(), strict=True
-        ):  # earlier ones are wider, so that equal tracks are both seen
-            axis.plot(steps, values, form, label=label, linewidth=1.4 + 0.7 * later)
+        width = 1.4 + 0.7 * len(panel.tracks)
+        for label, (values, form) in panel.tracks.items():
+            width -= 0.7  # earlier ones are wider, so that equal tracks are both seen
+            axis.plot(steps, values, form, label=label, linewidth=width)
         if panel.threshold is not None:
             axis.axhline(panel.threshold, color="0.4", linewidth=0.7, linestyle="--")
         # The scale includes zero, so that a flat track looks flat.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -52,7 +52,7 @@ def check(
     held_out: float = 0.2,
     states: bool = False,
     out: str | Path | None = None,
-    frames: str = "",
+    frames: str = "render",
     device: str = "cpu",
     seed: int = 0,
 ) -> Checked:
@@ -67,7 +67,7 @@ def check(
         states: compare frames of nearly equal states instead of first frames, for data that does
             not begin from the same states; both sides must store states.
         out: PNG file for the picture of the leak check; None for none.
-        frames: of a Gymnasium environment, as in `pureward.make`; "" for the default.
+        frames: of a Gymnasium environment, as in `pureward.make`.
         device: where frames are drawn, if the data has states only.
         seed: of the leak check and of the environment.
     """
@@ -139,8 +139,7 @@ def _is_data(source: object) -> bool:
 def _first_frames(name: str, keys: str, device: str, seed: int) -> Tensor:
     from pureward.envs import make
 
-    options: dict[str, Any] = {"frames": keys} if keys else {}
-    with make(name, _WORLDS, device, seed=seed, cameras=True, **options) as env:
+    with make(name, _WORLDS, device, seed=seed, cameras=True, frames=keys) as env:
         seen = [env.reset().frames for _ in range(_RESETS)]
     return torch.cat([frames.cpu() for frames in seen if frames is not None])
 
