@@ -172,12 +172,13 @@ def deluded(results: Results, task: str) -> Answer:
 
 @rule
 def less_deluded(results: Results, task: str) -> Answer:
-    """on the same episodes what nn-purl pays is off the true return by less than what prl does, on
-    average"""
+    """on the same episodes what nn-purl pays is off the true return by at least {LARGE_GAP:.0%} less
+    than what prl does, on average"""
     episodes = results.episodes(task)
     paid, true = episodes.returns, episodes.returns["true"]
     off = {name: abs(paid[name] - true).mean() for name in ("prl", "nn-purl")}
-    return off["nn-purl"] < off["prl"], f"off by {_listed(off, '.1f')} over {episodes}"
+    less = off["nn-purl"] <= (1 - LARGE_GAP) * off["prl"]
+    return less, f"off by {_listed(off, '.1f')} over {episodes}"
 
 
 def _probed(results: Results, task: str, label: str, names: Iterable[str]) -> dict[str, float]:
