@@ -35,7 +35,7 @@ from simulation import versions
 from timing import milliseconds, synchronize
 
 SCENES = (
-    ("reach", None), ("walker", None), ("lift", "cube"), ("lift", "cuboid"),
+    ("reach", ""), ("walker", ""), ("lift", "cube"), ("lift", "cuboid"),
     ("stack", "cube"), ("stack", "cuboid"),
 )  # fmt: skip
 MEAN, LEVELS, SHARE = 2.0, 24, 0.001  # the most that frames may differ
@@ -61,7 +61,7 @@ class Args:
     """What is measured, where git cannot tell."""
 
 
-def make(task: str, shape: str | None, worlds: int, device: str) -> TaskEnv:
+def make(task: str, shape: str, worlds: int, device: str) -> TaskEnv:
     env = pureward.make(task, worlds, device, distractors=shape, stagger=True)
     return cast(TaskEnv, env)
 
@@ -109,7 +109,7 @@ def silhouettes(env: TaskEnv, cameras: Cameras, size: int = 64) -> Callable[[], 
     return find
 
 
-def difference(task: str, shape: str | None, states: int, device: str, sheet: Path | None) -> dict:
+def difference(task: str, shape: str, states: int, device: str, sheet: Path | None) -> dict:
     """Return how much the frames of random states differ."""
     rounds = min(10, states)
     env = make(task, shape, -(-states // rounds), device)
@@ -155,7 +155,7 @@ def agreement(run: Path, states: int, device: str) -> dict:
     reward = pureward.load_reward(run, device=device)
     task = json.loads((run / "config.json").read_text())["task"]
     rounds = min(10, states)
-    env = make(task, None, -(-states // rounds), device)
+    env = make(task, "", -(-states // rounds), device)
     drawn = {
         name: Cameras(env.engine, env.task.cameras, reference=name == "ray caster")
         for name in ("ray caster", "rasterizer")
@@ -249,7 +249,7 @@ def main(args: Args) -> None:
 
     for task in ("lift", "walker"):
         for worlds in args.worlds:
-            env = make(task, None, worlds, device)
+            env = make(task, "", worlds, device)
             for renderer in ("none", "ray caster", "rasterizer"):
                 row("speed", speed(env, renderer))
             env.close()

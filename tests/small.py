@@ -3,11 +3,12 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 from pureward.data.replay.replay import ReplayConfig
 from pureward.distributed.training import Training
 from pureward.paper.figures import Claim, Figure, Variant
-from pureward.paper.plan import Plan, Study, make_plan
+from pureward.paper.plan import STUDIES, Plan, Study, make_plan
 from pureward.paper.rules import ahead
 from pureward.runs.config_file import to_json
 from synthetic import course, write_card
@@ -54,8 +55,8 @@ SMALL_FIGURE = Figure(
 
 
 def small_plan(out: Path, study: Study = STUDY, figure: Figure = SMALL_FIGURE, **rest) -> Plan:
-    settings = {"seeds": 1, "device": "cpu", "studies": {"reach": study}} | rest
-    return make_plan(figure, out=out, **settings)
+    with patch.dict(STUDIES, {"reach": study}):
+        return make_plan(figure, out=out, **{"seeds": 1, "device": "cpu"} | rest)
 
 
 def written_plan(out: Path, figure: Figure = SMALL_FIGURE, **rest) -> Plan:

@@ -27,19 +27,35 @@ class Own(AgentConfig):
     ("kind", "settings", "sentence"),
     [
         (RunConfig, {"worlds": "8"}, "worlds must be a whole number, without quotes, got '8'"),
-        (RunConfig, {"reward": View()}, r"reward must be like RewardConfig, got View\("),
+        (RunConfig, {"reward": View()}, r"reward must be of type RewardConfig, got View\("),
         (RunConfig, {"agent": Own(size="8")}, "agent.size must be a whole number, without quotes"),
+        (RunConfig, {"prior": 1}, 'prior must be text, got 1; leave it out for the default, ""$'),
+        (RunConfig, {"images": "top"}, "images must be a list of text, got 'top'"),
+        (RunConfig, {"videos": 1}, "videos must be true or false, got 1; .* default, false$"),
+        (RewardModelConfig, {"patience": "5"}, "patience must be a whole number, without quotes"),
         (RewardConfig, {"batch": "8"}, "batch must be a whole number, without quotes, got '8'"),
-        (RewardConfig, {"batch": 8.5}, "batch must be like 256, got 8.5"),
+        (
+            RewardConfig,
+            {"batch": 8.5},
+            "batch must be a whole number, got 8.5; leave .* default, 256",
+        ),
         (RewardConfig, {"even": "no"}, "even must be true or false, without quotes, got 'no'"),
-        (RewardConfig, {"network": None}, "network must be like NetworkConfig, got None"),
-        (RewardModelConfig, {"epochs": None}, "epochs must be like 20, got None"),
+        (
+            RewardConfig,
+            {"network": None},
+            "network must be of type NetworkConfig, got None; leave it out for the default$",
+        ),
+        (RewardModelConfig, {"epochs": None}, "epochs must be a whole number, got None"),
         (RewardSpec, {"reward": "gated", "ceiling": "1"}, "ceiling must be a number, without"),
         (NetworkConfig, {"width": "64"}, "width must be a whole number, without quotes, got '64'"),
         (View, {"crop": "1"}, "crop must be a number, without quotes, got '1'"),
-        (View, {"contrast": (1, "2")}, r"contrast must be like \(0.5, 2.0\), got \(1, '2'\)"),
+        (View, {"contrast": (1, "2")}, r"contrast must be a list of numbers, got \(1, '2'\)"),
         (ReplayConfig, {"capacity": "9"}, "capacity must be a whole number, without quotes"),
-        (D4PGConfig, {"actor_layers": 300}, r"actor_layers must be like \(300, 200\), got 300"),
+        (
+            D4PGConfig,
+            {"actor_layers": 300},
+            r"actor_layers must be a list of whole numbers, got 300; leave .*, \[300, 200\]",
+        ),
         (D4PGConfig, {"target_period": 10**20}, r"target_period must lie within ±2\^53"),
         (ExplorationConfig, {"low": "0"}, "low must be a number, without quotes, got '0'"),
     ],
@@ -54,5 +70,5 @@ def test_numbers_of_numpy_become_those_of_python():
     assert (type(made.batch), type(made.learning_rate)) == (int, float)
     for contrast in (np.array([0.5, 2.0]), tuple(np.array([0.5, 2.0])), [0.5, 2.0]):
         assert View(contrast=contrast) == View()
-    with pytest.raises(InputError, match="crop must be like 0.8, got True"):
+    with pytest.raises(InputError, match="crop must be a number, got True"):
         View(crop=True)

@@ -17,6 +17,8 @@ from pureward.types import AsyncFlag
 SIDE = 64
 #: More than 16 images in a stack are a mistake in the shape.
 MOST_CHANNELS = 48
+#: The most channels that a network takes, of all frames in a stack together.
+MAX_CHANNELS = 1024
 _TYPES = {torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _TYPES |= {np.dtype(name) for name in ("u1", "f2", "f4", "f8")}
 _ROUNDING = 0.01  # of floating-point images, which are clipped to [0, 1]

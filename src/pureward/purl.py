@@ -29,7 +29,7 @@ from pureward.relabel import Labels
 from pureward.rewards.discriminator import Discriminator
 from pureward.rewards.learned import LearnedReward
 
-# The memory gets one in eight of the newest frames: consecutive frames are near copies.
+# The memory gets one in eight of the newest frames, at least one: consecutive ones are near copies.
 _MEMORY_STRIDE = 8
 
 
@@ -117,7 +117,7 @@ class Adversary:
         return frames, steps
 
     def remember(self, agent: AgentFrames, steps: Tensor, generator: torch.Generator) -> None:
-        """Add one in eight of new steps (count,) to the memory, if there is one."""
+        """Add one in eight of new steps (count,), at least one, to the memory, if there is one."""
         if self.memory is not None:
             shape = (max(1, len(steps) // _MEMORY_STRIDE),)
             some = torch.randint(len(steps), shape, generator=generator, device=steps.device)

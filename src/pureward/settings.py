@@ -13,13 +13,15 @@ from pureward.errors import LARGEST, InputError
 
 T = TypeVar("T")
 
-# Types that are written without quotes, in words; None is the default of an optional count.
-_PLAIN = {
+# What a setting must be, by the type of its default; None is the default of an optional count.
+_ONE = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
     type(None): "a whole number",
+    str: "text",
 }
+_MANY = {int: "whole numbers", float: "numbers", str: "text"}
 
 
 def dataclass_from_json(example: T, values: Any, *, remedy: str, complete: bool = False) -> T:
@@ -73,12 +75,9 @@ def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
         value = value.tolist()
     if type(default) is int and isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, str) and type(default) in _PLAIN:
-        raise InputError(
-            f"{name} must be {_PLAIN[type(default)]}, without quotes, got {value!r}; "
-            f"leave it out for {json.dumps(default)}"
-        )
-    value = _checked(name, value, default, "leave it out for that")
+    unsaid = default is None or is_dataclass(default)
+    shown = "" if unsaid else f", {json.dumps(default, default=str)}"
+    value = _checked(name, value, default, f"leave it out for the default{shown}")
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, float) and not math.isfinite(number):
             raise InputError(
@@ -91,9 +90,19 @@ def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
 
 def _checked(name: str, value: Any, default: Any, remedy: str) -> Any:
     if not _is_like(value, default):
-        shown = type(default).__name__ if is_dataclass(default) else repr(default)
-        raise InputError(f"{name} must be like {shown}, got {value!r}; {remedy}")
+        rule = _rule(default)
+        if isinstance(value, str) and type(default) in _ONE:
+            rule += ", without quotes"
+        raise InputError(f"{name} must be {rule}, got {value!r}; {remedy}")
     return tuple(value) if isinstance(default, tuple) else value
+
+
+def _rule(default: Any) -> str:
+    """What a setting with this default must be, in words."""
+    if not isinstance(default, tuple):
+        return _ONE.get(type(default), f"of type {type(default).__name__}")
+    kind = type(default[0]) if default else str
+    return f"a list of {_MANY.get(kind, kind.__name__)}"
 
 
 def _is_like(value: Any, default: Any) -> bool:

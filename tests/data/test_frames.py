@@ -63,6 +63,13 @@ def test_missing_frames_are_refused():
         FrameBank([Episode(rewards=torch.zeros(2))])
 
 
+@pytest.mark.parametrize("stack", [0, 342, "2", 2.0, True])
+def test_a_stack_is_a_whole_number_that_a_network_takes(stack):
+    sentence = f"stack must be a whole number from 1 to 341, got {stack!r}; try 2"
+    with pytest.raises(InputError, match=sentence):
+        FrameBank([episode(2, 5)], stack=stack)
+
+
 def test_frames_with_channels_last_in_memory_are_stacked_alike():
     one = episode(3, 10)
     turned = one.frames.contiguous(memory_format=torch.channels_last)

@@ -248,7 +248,7 @@ def test_an_episode_that_began_too_long_ago_is_dropped_and_counted(monkeypatch, 
         assert actors.counts["dropped_steps"] > 0
     late = [line for line in capsys.readouterr().out.splitlines() if "late" in line]
     assert len(late) == 1, "it is noted once that steps are old"
-    assert "and it holds 32; if the return does not rise, use fewer worlds" in late[0]
+    assert "the replay holds only 32 steps; if the return does not rise, use fewer" in late[0]
 
 
 def test_staleness_is_the_updates_since_the_weights_that_acted(monkeypatch, capsys):

@@ -91,7 +91,7 @@ def test_a_bad_file_is_one_sentence(tmp_path, capsys, vary, base, says):
 
 
 def test_a_folder_that_is_a_number_is_refused(tmp_path):
-    with pytest.raises(InputError, match="^out must be like 'runs/latest', got 3"):
+    with pytest.raises(InputError, match="^out must be text, got 3"):
         read_sweep(written(tmp_path, "seed = [0]", BASE + "out = 3"))
 
 

@@ -141,6 +141,7 @@ def test_held_success_is_saved():
         ({"worlds": 0}, "worlds must be a whole number from 1 to 1,048,576, got 0"),
         ({"worlds": -3}, "worlds must be a whole number .* got -3"),
         ({"worlds": 1.5}, "worlds must be a whole number .* got 1.5"),
+        ({"worlds": True}, "worlds must be a whole number .* got True"),
         ({"worlds": "4"}, "worlds must be a whole number .* got '4'"),
         ({"worlds": 10**15}, "worlds must be .* got 1000000000000000; make several"),
         ({"device": "tpu"}, "unknown device 'tpu'; choose from"),

@@ -90,6 +90,11 @@ def test_sides_of_different_sizes_and_identical_frames_are_no_leak():
     assert not find_leak(scenes(1)[:1].repeat(12, 1, 1, 1), scenes(1)[:1].repeat(15, 1, 1, 1)).found
 
 
+def test_what_is_no_data_is_refused():
+    with pytest.raises(pureward.InputError, match="named by a path, or given as a list .* got int"):
+        pureward.check(5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
@@ -180,7 +185,7 @@ def test_an_environment_is_the_other_side(monkeypatch):
 def test_a_misspelt_path_is_told_before_the_data_is_read(tmp_path):
     with pytest.raises(pureward.InputError, match="lgos is no file or folder, and no environment"):
         check(tmp_path / "not read", against="lgos")
-    with pytest.raises(pureward.InputError, match="matched with data, got reach; compare first"):
+    with pytest.raises(pureward.InputError, match="data to compare with, got 'reach'; leave"):
         check(tmp_path / "not read", against="reach", states=True)
 
 
@@ -225,7 +230,7 @@ def test_frames_of_equal_states_are_compared_if_first_states_differ():
     assert not check(slow, against=fast, states=True).leak.found
     shifted = [moving(100 + n, fast=True, shift=3) for n in range(20)]
     assert check(slow, against=shifted, states=True).leak.cues[0].name == "colour"
-    with pytest.raises(pureward.InputError, match="stores no states"):
+    with pytest.raises(pureward.InputError, match="the states of all 20 episodes, got those of 0"):
         check(demonstrations(), against=logs(), states=True)
 
 

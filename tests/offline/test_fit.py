@@ -20,7 +20,9 @@ from pureward.offline.fitter import FIT, Fitter, LoggedFrames, held_out_logs
 from pureward.offline.folder import FitFolder
 from pureward.offline.sources import describe, load
 from pureward.offline.verdict import fit_verdict
+from pureward.online.online_reward import DEFAULT_PRIOR
 from pureward.online.supervision import Supervision
+from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.priors.estimators import auc
@@ -206,7 +208,7 @@ def test_eta_is_estimated_on_logs_that_d_does_not_train_on(monkeypatch):
 
     monkeypatch.setattr(LoggedFrames, "arrival_frames", noted)
     data, bank = Supervision.of(demonstrations()), FrameBank(logs())
-    fitter = Fitter(data, bank, method="nn-pugail", config=TINY)
+    fitter = Fitter(data, bank, method="nn-pugail", prior=DEFAULT_PRIOR, config=TINY)
     seen.clear()
     fitter.learn(20)
     trained = set(seen)
@@ -245,6 +247,8 @@ def test_annotations_give_a_gated_reward_model(tmp_path, no_picture):
 
 def test_other_methods_on_the_same_data(tmp_path, no_picture):
     assert fit(tmp_path, method="gail", updates=5).reward().spec.reward == "imitation"
+    settings = json.loads((tmp_path / "config.json").read_text())
+    assert settings["prior"] == DEFAULT_PRIOR, "folders of older versions have it without an η too"
 
 
 def test_regression_needs_no_discriminator(tmp_path):
@@ -257,6 +261,44 @@ def test_a_reward_model_is_measured_on_episodes_that_it_has_not_seen(tmp_path, n
     wrong = [replace(one, rewards=5 - one.rewards) for one in rated(5, held_out=5)]
     done = fit(tmp_path, demonstrations=None, annotations=wrong + rated(12), method="prl")
     assert done.verdict.name == "not learned"
+
+
+@pytest.mark.parametrize("own", [True, False])  # held-out annotations, or a tenth of them
+@pytest.mark.parametrize(
+    ("rewards", "explained"),
+    [
+        ((0.4, 0.6), 0.01),  # a variance of 0.01, of which the error is 0.0099; in training 0.25
+        ((0.5, 0.5), None),
+    ],
+)
+def test_what_a_reward_model_explains_is_a_share_of_the_variance_it_is_measured_on(
+    monkeypatch, own, rewards, explained
+):
+    given = rated(11, held_out=1)
+    bank = FrameBank(given[1:])
+    held = 0 if own else 1 + int(bank.episodes[split_by_episode(80, bank.episodes, 0.1)[1][0]])
+    for n, one in enumerate(given):
+        low, high = rewards if n == held else (0.0, 1.0)
+        given[n] = replace(one, rewards=torch.tensor([low, high] * 4))
+    annotations = None if own else FrameBank(given[1:])
+    data = Supervision.of(given if own else demonstrations())
+    method = "prl" if own else "pnrl"
+    fitter = Fitter(data, FrameBank(logs()), method=method, annotated=annotations, config=TINY)
+    monkeypatch.setattr(fitter.learner.model, "error", lambda *_: 0.0099)
+    found = fitter.fit_model().get("model/explained")
+    assert found == (explained and pytest.approx(explained, abs=1e-6))
+
+
+def test_equal_held_out_rewards_leave_a_reward_model_undecided(tmp_path, no_picture):
+    failed = [episode(n, solved=False, split="held-out") for n in range(5)]
+    given = {"demonstrations": None, "annotations": failed + rated(12), "method": "prl"}
+    assert fit(tmp_path, **given).verdict.name == "undecided"
+    probe = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.5}
+    gated = [{"kind": "probe", "step": 1, **probe}]
+    for rows, start in ((gated, "P(success) is 90%"), ([], "no two held-out rewards differ")):
+        found = fit_verdict(rows, "nn-purl", held_out=ENOUGH, rewards=(0.0, 1.0))
+        assert (found.name, found.sentence[: len(start)]) == ("undecided", start)
+        assert found.sentence.endswith("so what r_φ explains is unknown; annotate more")
 
 
 def test_rewards_that_cannot_be_learned_are_the_cause_in_the_verdict(tmp_path, no_picture):
@@ -331,8 +373,10 @@ def _risk(folder) -> str:
         ({"method": "gial"}, "unknown method"),
         ({"updates": 0}, "updates must be at least 1"),
         ({"prior": "1.5"}, "prior"),
-        ({"stack": 0}, r"stack must lie in \[1, 341\], got 0"),
-        ({"stack": 1000}, r"stack must lie in \[1, 341\], got 1000"),
+        ({"stack": 0}, "stack must be a whole number from 1 to 341, got 0"),
+        ({"stack": 1000}, "stack must be a whole number from 1 to 341, got 1000"),
+        ({"config": 3}, "config must be a RewardConfig, got int"),
+        ({"demonstrations": 5}, "named by a path, or given as a list .* got int"),
         ({"demonstrations": demonstrations(8, held_out=2)}, "5 held-out demonstrations, got 2"),
         ({"annotations": demonstrations()}, "annotated episodes need rewards"),
         ({"annotations": rated(1)}, "not held out, got 1 of 1; annotate more"),
@@ -381,7 +425,7 @@ def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeyp
     monkeypatch.setattr("pureward.offline.sources._MOST_BYTES", 5 * size)
     some = load("unlabeled", logs())
     assert len(some) == 5
-    assert "unlabeled: 15 episodes, chosen at random, do not fit" in capsys.readouterr().out
+    assert "unlabeled: 15 episodes, chosen at random, are left out" in capsys.readouterr().out
 
 
 def test_a_gate_that_is_closed_on_its_positives_is_not_healthy_whatever_r_explains():

@@ -271,6 +271,7 @@ def test_frames_of_the_memory_are_unlabeled_too():
         ({"horizon": "20"}, "horizon must be a whole number above 0, got '20'"),
         ({"capacity": 0}, "capacity must be"),
         ({"config": {"batch": 8}}, "config must be a RewardConfig, got dict"),
+        ({"stack": 2000}, "stack must be a whole number from 1 to 341, got 2000"),
     ],
 )
 def test_bad_input_is_one_sentence(changes, words):

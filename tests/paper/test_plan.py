@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pureward.data.replay.replay import Replay
+from pureward.distributed.jobs import make_executor
 from pureward.distributed.processes import LocalProcesses, local_executor
 from pureward.distributed.training import Training, wall_seconds
 from pureward.envs import make
@@ -145,8 +146,9 @@ def test_invalid_budgets_and_counts_raise(tmp_path):
     for budget in (-1.0, math.nan):
         with pytest.raises(InputError, match="budget must be a number of minutes"):
             carry_out(made, LocalProcesses(places=(None,)), budget_minutes=budget)
-    with pytest.raises(InputError, match="at-once must be at least 1"):
-        local_executor(device="cpu", at_once=-1)
+    for count in (-1, 0.5):
+        with pytest.raises(InputError, match="at-once must be a whole number, at least 0, got"):
+            make_executor("local", device="cpu", at_once=count)
 
 
 def test_processes_share_the_cores(monkeypatch):

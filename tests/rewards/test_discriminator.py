@@ -74,12 +74,8 @@ def test_metrics_are_named_detached_and_correct(small_network, scenes):
     assert all(m.dim() == 0 and not m.requires_grad for m in metrics.values())
     expected = nnpu(on_p, on_u, prior=0.5)
     assert float(metrics["risk/negative"]) == pytest.approx(float(expected.negative), abs=1e-5)
-    assert float(metrics["success/positive"]) == pytest.approx(
-        float(on_p.sigmoid().mean()), abs=1e-5
-    )
-    assert float(metrics["success/unlabeled"]) == pytest.approx(
-        float(on_u.sigmoid().mean()), abs=1e-5
-    )
+    assert float(metrics["mean/positive"]) == pytest.approx(float(on_p.sigmoid().mean()), abs=1e-5)
+    assert float(metrics["mean/unlabeled"]) == pytest.approx(float(on_u.sigmoid().mean()), abs=1e-5)
 
 
 def test_learns_successes_among_unlabeled(small_network, scenes):
@@ -270,6 +266,10 @@ def test_bad_settings_are_rejected(small_network):
         RewardConfig(learning_rate=0.0)
     with pytest.raises(InputError, match="unknown risk 'nnlu'; choose from pn, upu, nnpu"):
         RewardConfig(risk="nnlu")
+    with pytest.raises(InputError, match="unknown risk 3; choose from pn, upu, nnpu"):
+        Discriminator(RewardConfig(network=small_network), risk=3)
+    with pytest.raises(InputError, match="config must be a RewardConfig, got int"):
+        Discriminator(3)
     with pytest.raises(InputError, match="captured updates need a CUDA device"):
         Discriminator(RewardConfig(network=small_network), captured=True)
 
@@ -352,6 +352,6 @@ def test_dropout_in_updates_only(dropout, small_network, scenes):
     frames, _ = scenes(16, seed=0)
     before = model.logits(frames)
     assert torch.equal(model.logits(frames), before)
-    learned_from = model.update(frames, frames)["success/positive"]
+    learned_from = model.update(frames, frames)["mean/positive"]
     same = torch.isclose(learned_from, before.sigmoid().mean(), atol=1e-6)
     assert bool(same) == (dropout == 0.0)

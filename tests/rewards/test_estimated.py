@@ -86,7 +86,7 @@ def test_floor_is_kept_with_a_warning():
     said = latest(prior).warning
     assert "separates the unlabeled frames from the positives (AUC" in said
     assert "agent" not in said  # a fit to logs has none
-    assert "cannot tell which, so η is held at 0.15 or above" in said
+    assert "Scores cannot tell which, so η stays at 0.15 or above" in said
     prior(prior_data(30, 70, apart=12.0))
     assert latest(prior).warning == ""
 

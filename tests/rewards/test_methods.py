@@ -42,7 +42,7 @@ def test_only_noreg_is_unregularised():
 
 def test_needs():
     for name, method in METHODS.items():
-        assert method.needs_demonstrations == ("gail" in name)
+        assert (method.positives == "demonstrations") == ("gail" in name)
         assert method.needs_annotations == (name[-2:] == "rl" or name == "prl-ensemble")
         assert method.has_reward_model == method.needs_annotations
         assert method.summary

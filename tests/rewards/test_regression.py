@@ -261,8 +261,12 @@ def test_bad_settings_are_rejected(small_network, scenes):
     ):  # fmt: skip
         with pytest.raises(InputError):
             RewardModelConfig(**change)
-    with pytest.raises(InputError, match="members must lie in"):
-        RewardModel(RewardConfig(network=small_network), members=0)
+    for members in (0, "3"):
+        sentence = f"members must be a whole number from 1 to 64, got {members!r}"
+        with pytest.raises(InputError, match=sentence):
+            RewardModel(RewardConfig(network=small_network), members=members)
+    with pytest.raises(InputError, match="config must be a RewardConfig, got int"):
+        RewardModel(3)
     frames, rewards, _ = annotated(scenes, 1)
     model = RewardModel(config_of(small_network, patience=1, **STILL))
     with pytest.raises(InputError, match="patience needs held-out episodes"):

@@ -151,16 +151,19 @@ def edited(folder: Path, **changes) -> Path:
         ({"extra": 1}, r"unknown settings \['extra'\]"),
         ({"lowest": None}, r"settings \['lowest'\] are missing in a saved RewardSpec"),
         ({"reward": "truth"}, "unknown reward 'truth'"),
-        ({"ceiling": "3"}, "ceiling of a saved RewardSpec must be like 1.0, got '3'"),
+        (
+            {"ceiling": "3"},
+            "ceiling of a saved RewardSpec must be a number, without quotes, got '3'",
+        ),
         ({"ceiling": -1.0}, "ceiling must be positive"),
         ({"ceiling": 10**400}, r"ceiling must lie within ±2\^53, got 1000"),
         ({"ceiling": 1e300}, r"ceiling must be positive and finite, got 1e\+300"),
         ({"lowest": -(10**400)}, r"lowest must lie within ±2\^53, got -1000"),
-        ({"members": True}, "members of a saved RewardSpec must be like 0, got True"),
+        ({"members": True}, "members of a saved RewardSpec must be a whole number, got True"),
         ({"members": 3}, "imitation rewards need no reward models, got 3"),
-        ({"absorbing": 1}, "absorbing of a saved RewardSpec must be like False, got 1"),
-        ({"images": "top"}, r"images of a saved RewardSpec must be like \(\), got 'top'"),
-        ({"images": [1]}, r"images of a saved RewardSpec must be like \(\), got \[1\]"),
+        ({"absorbing": 1}, "absorbing of a saved RewardSpec must be true or false, got 1"),
+        ({"images": "top"}, "images of a saved RewardSpec must be a list of text, got 'top'"),
+        ({"images": [1]}, r"images of a saved RewardSpec must be a list of text, got \[1\]"),
         ({"images": ["top"]}, r"name every camera of 3 channels, 0 images of each, got \['top'\]"),
         ({"images": ["a\x1b[2J"]}, r"printable characters, got \['a\\x1b\[2J'\]; rename them"),
         ({"images": ["a" * 201]}, "at most 200 printable characters"),
@@ -234,7 +237,9 @@ def test_a_config_for_another_shape_is_rejected_without_allocating_it(saved):
         load_reward(edited(saved, network=huge))
     with pytest.raises(InputError, match="frame height must be a multiple"):
         load_reward(edited(saved, network=network | {"height": 33}))
-    with pytest.raises(InputError, match="stage_channels of a saved NetworkConfig must be like"):
+    with pytest.raises(
+        InputError, match="stage_channels of a saved NetworkConfig must be a list of whole"
+    ):
         load_reward(edited(saved, network=network | {"stage_channels": ["8"]}))
 
 

@@ -262,10 +262,12 @@ def test_bad_arguments_are_refused(run, demonstrations, tmp_path):
     }.items():
         with pytest.raises(pureward.InputError, match=sentence):
             collect(*arguments)
-    with pytest.raises(pureward.InputError, match="episodes must be at least 1, got 0"):
+    with pytest.raises(pureward.InputError, match="episodes must be a whole number from 1, got 0"):
         collect("reach", run, new, episodes=0)
-    with pytest.raises(pureward.InputError, match="failures must be at least 0, got -1"):
+    with pytest.raises(pureward.InputError, match="failures must be a whole number from 0, got -1"):
         collect("reach", run, new, failures=-1)
+    with pytest.raises(pureward.InputError, match="held_out must be a whole number .* got '3'"):
+        collect("reach", run, new, held_out="3")
     with pytest.raises(pureward.InputError):
         collect("reach", tmp_path / "nowhere", new)
     assert not new.exists()

@@ -78,8 +78,8 @@ def test_toml_with_the_byte_order_mark_of_some_editors_is_read(tmp_path):
     ("name", "value", "rule"),
     [
         ("agent.atoms", "51", "a whole number, without quotes"),
-        ("agent.actor_layers", [[300]], "like"),
-        ("reward.network.dropout", [0.5], "like"),
+        ("agent.actor_layers", [[300]], "a list of whole numbers"),
+        ("reward.network.dropout", [0.5], "a number"),
     ],
 )
 def test_a_setting_of_a_part_of_another_type_is_refused_by_name(name, value, rule):
@@ -97,14 +97,17 @@ def test_folders_may_be_paths():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"worlds": "16"}, "worlds of a saved RunConfig must be like 1024, got '16'"),
-        ({"worlds": True}, "worlds of a saved RunConfig must be like 1024, got True"),
-        ({"guided": None}, "guided of a saved RunConfig must be like 0.0, got None"),
-        ({"task": []}, "task of a saved RunConfig must be like 'walker', got "),
+        (
+            {"worlds": "16"},
+            "worlds of a saved RunConfig must be a whole number, without quotes, got '16'",
+        ),
+        ({"worlds": True}, "worlds of a saved RunConfig must be a whole number, got True"),
+        ({"guided": None}, "guided of a saved RunConfig must be a number, got None"),
+        ({"task": []}, "task of a saved RunConfig must be text, got "),
         ({"replay": None}, "a saved ReplayConfig must be a JSON object, got None"),
         ({"replay": []}, "a saved ReplayConfig must be a JSON object, got "),
-        ({"agent": {"actor_layers": 3}}, "actor_layers of a saved D4PGConfig must be like"),
-        ({"agent": {"actor_layers": ["x"]}}, "actor_layers of a saved D4PGConfig must be like"),
+        ({"agent": {"actor_layers": 3}}, "actor_layers of a saved D4PGConfig must be a list"),
+        ({"agent": {"actor_layers": ["x"]}}, "actor_layers of a saved D4PGConfig must be a list"),
     ],
 )
 def test_settings_of_another_type_are_refused_by_name(tmp_path, changes, told):

@@ -89,3 +89,10 @@ def test_the_hold_of_a_task_counts_towards_the_hold_of_an_evaluation(monkeypatch
     monkeypatch.setattr(env, "hold", hold)
     solved = evaluate(env, home, seed=0).solved
     assert solved.tolist() == [steps >= first for steps in range(16)]
+
+
+@pytest.mark.parametrize("episodes", [0, "3"])
+def test_the_number_of_episodes_is_checked_before_the_run_is_read(tmp_path, episodes):
+    sentence = f"episodes must be a whole number from 1, got {episodes!r}; try 100"
+    with pytest.raises(pureward.InputError, match=sentence):
+        pureward.evaluate(tmp_path, episodes=episodes)

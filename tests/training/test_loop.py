@@ -428,6 +428,11 @@ def test_a_good_enough_return_ends_the_run(tmp_path):
     assert (result.state, result.env_steps) == ("finished", 240)
 
 
+def test_a_run_with_the_largest_seed_is_evaluated(tmp_path):
+    config = tiny(tmp_path / "run", env_steps=40, evaluate_every=40, seed=2**53 - 1)
+    assert "return" in pureward.train(config).evaluation
+
+
 def test_the_best_checkpoint_is_scored_by_its_own_evaluation(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=360, evaluate_every=160, checkpoint_every=120))
@@ -443,7 +448,28 @@ def test_without_its_replay_a_checkpoint_is_small_and_still_resumes(tmp_path):
     run = tmp_path / "run"
     pureward.train(tiny(run, env_steps=240, save_replay=False))
     assert not any(name.startswith("learner/replay") for name in weights(run))
+    assert counted_steps(run) == 240 / 4
     assert pureward.train(tiny(run, save_replay=False), resume=True).state == "finished"
+    assert counted_steps(run) == 480 / 4
+
+
+def counted_steps(run: Path) -> int:
+    """Steps of the newest checkpoint whose successes it counts."""
+    newest = checkpoint.read_newest(run / "checkpoints")
+    assert newest is not None
+    return newest.facts["counted_steps"]
+
+
+def test_a_checkpoint_of_an_earlier_version_resumes(tmp_path):
+    run = tmp_path / "run"
+    pureward.train(tiny(run, env_steps=240, save_replay=False))
+    path = run / "checkpoints" / "step-000000000240" / "facts.json"
+    facts = json.loads(path.read_text())
+    for later in ("probed_at", "successes", "counted_steps"):
+        del facts[later]
+    path.write_text(json.dumps(facts))
+    assert pureward.train(tiny(run, save_replay=False), resume=True).state == "finished"
+    assert counted_steps(run) == 240 / 4  # those after the resume
 
 
 def test_settings_are_converted_to_their_types():
@@ -477,10 +503,10 @@ def test_settings_survive_json():
         ({"seed": 2**53}, r"seed must lie within ±2\^53"),
         ({"guided": 2.0}, "guided must be a share of the worlds in .* got 2.0"),
         ({"env_steps": "480"}, "env_steps must be a whole number, without quotes, got '480'"),
-        ({"seed": 1.5}, "seed must be like 0, got 1.5"),
-        ({"out": None}, "out must be like 'runs/latest', got None"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"out": None}, "out must be text, got None"),
         ({"out": ""}, "out must be a folder of the run's own, got ''"),
-        ({"reward": None}, "reward must be like RewardConfig, got None"),
+        ({"reward": None}, "reward must be of type RewardConfig, got None"),
         (
             {"batch": 10**12},
             "at most the replay's capacity of 1,000,000 steps, got 1,000,000,000,000",

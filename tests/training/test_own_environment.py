@@ -179,7 +179,8 @@ def test_a_run_on_an_object_or_a_vector_environment(given, demonstrations, tmp_p
 )
 def test_an_environment_that_is_not_there_is_told(name, told, tmp_path):
     with pytest.raises(InputError, match=told):
-        tiny(tmp_path, task=name)
+        pureward.train(tiny(tmp_path / "run", task=name))
+    assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="has no distractors"):
         tiny(tmp_path, task=NAME, distractors="cube")
 

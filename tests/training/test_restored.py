@@ -87,6 +87,8 @@ def test_a_damaged_tensor_is_rejected_and_nothing_is_lost(whole, tmp_path, name,
     ("old", "new"),
     [
         ('"control_steps": 50', '"control_steps": -50'),
+        ('"counted_steps": 50', '"counted_steps": 51'),
+        ('"successes": ', '"successes": 201, "other": '),
         ('"seconds": ', '"seconds": Infinity, "other": '),
         ('"return": ', '"return": "x", "other": '),
         (f'"step": {200}', '"step": 400'),

@@ -58,7 +58,7 @@ def test_staggered_first_episodes_are_not_counted():
     truth = counted(STEPS[:2], staggered=True)
     assert "return" not in truth.read()
     resumed = counted([], staggered=True)
-    resumed.load_tensors(truth.tensors(with_replay=False))
+    resumed.load_tensors(truth.tensors(with_replay=False), truth.facts())
     for one in STEPS[2:]:
         resumed.add(one)
     assert resumed.read()["return"] == 12.0
@@ -123,17 +123,35 @@ def test_without_successes_there_are_no_solved_frames():
 
 def test_loaded_counts_read_the_same():
     whole, parts = counted(STEPS, has_memory=True), counted([], has_memory=True)
-    parts.load_tensors(
-        {k: v.clone() for k, v in counted(STEPS[:3]).tensors(with_replay=True).items()}
-    )
+    before = counted(STEPS[:3])
+    kept = {k: v.clone() for k, v in before.tensors(with_replay=True).items()}
+    parts.load_tensors(kept, before.facts())
     parts.add(STEPS[3])
     assert parts.read() == whole.read()
 
 
-def test_without_a_replay_successes_start_at_zero():
-    kept = counted(STEPS[:3]).tensors(with_replay=False)
-    truth = counted([])
-    truth.load_tensors(kept)
+@pytest.mark.parametrize(
+    ("with_replay", "facts", "share"),
+    [
+        (False, {"successes": 3, "counted_steps": 2}, 3 / 8),  # 1 of 4 in the replay, 4 of 8 in all
+        (True, {"successes": 3, "counted_steps": 2}, 3 / 8),
+        # Checkpoints of earlier versions have no such facts.
+        (False, {"successes": 0, "counted_steps": 0}, 1 / 4),
+        (True, {"successes": 0, "counted_steps": 0}, 3 / 8),
+    ],
+)
+def test_successes_before_a_resume_count_for_the_memory(with_replay, facts, share):
+    before, truth = counted(STEPS[:2]), counted([], has_memory=True)
+    assert before.facts() == {"successes": 3, "counted_steps": 2}
+    truth.load_tensors(before.tensors(with_replay=with_replay), facts)
+    for one in STEPS[2:]:
+        truth.add(one)
+    assert truth.read()["true_success"] == share
+
+
+def test_without_a_replay_its_successes_start_at_zero():
+    before, truth = counted(STEPS[:3]), counted([])
+    truth.load_tensors(before.tensors(with_replay=False), before.facts())
     truth.add(STEPS[3])
     values = truth.read()
     assert values["true_success"] == 1 / 2

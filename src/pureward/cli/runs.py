@@ -213,10 +213,12 @@ def config(task: Task, method: str = "nn-pugail", preset: str = "fast") -> None:
             truth for an expert.
         preset: "fast" for one GPU or a laptop, "paper" for the paper's tables.
     """
+    from pureward.envs.making import check_importable
     from pureward.runs.config_file import to_toml
     from pureward.training.presets import origins
     from pureward.training.presets import preset as preset_of
 
+    check_importable(task)
     settings = preset_of(task, preset, method=method, **_placeholders(method))
     named = dict.fromkeys(("task", "method"), "command line")
     print(f"# pureward config {task} --method {method} --preset {preset}")

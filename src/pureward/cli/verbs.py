@@ -99,7 +99,7 @@ def show(
         device=device,
         seed=seed,
         shadows=shadows,
-        distractors=distractors or None,
+        distractors=distractors,
         frames=frames,
     )
     count, kind = (shown.ended, "") if shown.ended else (worlds, "unfinished ")

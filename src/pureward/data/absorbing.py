@@ -2,7 +2,7 @@
 """The state after a terminal one, seen as a black frame.
 
 Imitation rewards −log(1 − D) are never negative. If nothing is paid after a terminal state, an
-agent that avoids to end is paid more, whether the demonstrations end or not. Here an episode that
+agent that avoids the end is paid more, even if the demonstrations end there. Here an episode that
 terminates continues in an absorbing state to the time limit, for demonstrations and for the agent
 (Kostrikov et al., Discriminator-Actor-Critic, 2019). D sees black frames in the shares that this
 gives, and the reward r of a black frame is paid for ever: r / (1 − γ).

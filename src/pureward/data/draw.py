@@ -98,9 +98,13 @@ def with_frames(
 
 def painter_of(dataset: Dataset, device: torch.device | str = "cpu", *, worlds: int = 0) -> Painter:
     """Return what draws the frames of a dataset that has states only; `worlds` as in `Painter`."""
-    if dataset.task is None:
+    from pureward.envs.tasks import TASKS  # imports the simulator
+
+    # `make` would import what the file of an untrusted dataset names MODULE:FUNCTION.
+    if dataset.task is None or dataset.task not in TASKS:
         raise InputError(
-            f"{dataset.path} has no frames, and does not name the task to draw them; record it "
-            "with frames"
+            f"{dataset.path or 'data'} must hold frames, or states of a task that can be drawn "
+            f"({', '.join(TASKS)}), got no frames and the task {dataset.task!r}; record it with "
+            "frames"
         )
     return Painter(dataset.task, str(device), worlds=worlds)

@@ -127,7 +127,8 @@ def annotated(episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor]:
 def stored_frames(episodes: Sequence[Episode]) -> list[Tensor]:
     """Return the frames of each episode, read from disk if they are there.
 
-    Refuses no episodes, an episode without frames, and frames of several shapes.
+    Raises InputError if there are no episodes, if an episode has no frames, or if frames differ in
+    shape.
     """
     if not len(episodes):
         raise InputError("frames are needed of at least one episode, got none; pass some")

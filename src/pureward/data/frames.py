@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pureward.data.episodes import Episode, stored_frames
 from pureward.errors import InputError
+from pureward.pixels import MAX_CHANNELS
 
 
 class FrameBank:
@@ -28,10 +29,11 @@ class FrameBank:
             stack: number of frames in a stack.
             device: the learner's.
         """
-        if stack < 1:
-            raise InputError(f"a stack has at least one frame, got {stack}; try 1")
         self.stack, self.device = stack, torch.device(device)
         frames = [part.to(self.device) for part in stored_frames(episodes)]
+        most = MAX_CHANNELS // frames[0].shape[1]
+        if type(stack) is not int or not 1 <= stack <= most:
+            raise InputError(f"stack must be a whole number from 1 to {most}, got {stack!r}; try 2")
         lengths = torch.tensor([len(part) for part in frames])
         # Of each frame: the first one of its episode.
         first = (lengths.cumsum(0) - lengths).repeat_interleave(lengths)

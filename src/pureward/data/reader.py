@@ -36,8 +36,8 @@ class Dataset(Sequence[Episode]):
     images: tuple[str, ...] = ()
     """Names of the images that are stacked as channels, in this order; () if they have none."""
     failure_mark: str = ""
-    """How to mark an episode as a failure, as in "mark one with the key f", if episodes without the
-    mark are no failures. "" if all episodes of a dataset without marks may be failures."""
+    """If only marked episodes are failures: how to mark one, such as "mark one with the key f".
+    Otherwise ""."""
     episodes: Sequence[Episode]
 
     def __len__(self) -> int:

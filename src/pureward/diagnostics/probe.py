@@ -24,23 +24,17 @@ SOURCES = {
 class Probes:
     """Measures rewards on the same frames each time, so that a change comes from the reward."""
 
-    def __init__(self, sources: Mapping[str, Tensor], *, most: int = 512, seed: int = 0):
-        """Choose the frames.
+    def __init__(self, sources: Mapping[str, Tensor]) -> None:
+        """Store the frames.
 
         Args:
             sources: uint8 (count, channels, height, width) by name of `SOURCES`, stacked as
                 the reward sees them; a source without frames is left out.
-            most: frames kept of each source, sampled without replacement.
-            seed: of the sampling.
         """
         unknown = set(sources) - set(SOURCES)
         if unknown:
             raise InputError(f"unknown sources {sorted(unknown)}; choose from {tuple(SOURCES)}")
-        if most < 1:
-            raise InputError(f"most must be at least 1 frame of a source, got {most}; raise it")
-        self._frames = {
-            n: _subset(frames, most, seed) for n, frames in sources.items() if len(frames)
-        }
+        self._frames = {name: frames for name, frames in sources.items() if len(frames)}
 
     @torch.no_grad()
     def measure(
@@ -87,11 +81,3 @@ def _means(
     if reward.members:
         means["predicted"] = reward.predicted(frames, views).float().mean()
     return means
-
-
-def _subset(frames: Tensor, most: int, seed: int) -> Tensor:
-    """At most so many frames, in their order; the same choice on every device."""
-    if len(frames) <= most:
-        return frames
-    chosen = torch.randperm(len(frames), generator=torch.Generator().manual_seed(seed))[:most]
-    return frames[chosen.sort().values.to(frames.device)]

@@ -46,7 +46,7 @@ def show(
     device: str = "auto",
     seed: int = 0,
     shadows: bool = False,
-    distractors: str | None = None,
+    distractors: str = "",
     frames: str = "",
 ) -> Shown:
     """Run a batch of worlds and write OUT/TASK.png and OUT/TASK.mp4.
@@ -60,16 +60,14 @@ def show(
         device: "auto" (CUDA if available), "cpu" or "cuda".
         seed: of the first states and the random policy.
         shadows: draw shadows.
-        distractors: shape of the other blocks, "cube" or "cuboid".
+        distractors: shape of the other blocks, "cube" or "cuboid"; "" for the default.
         frames: of a Gymnasium environment, as in `pureward.make`; "" for the default.
     """
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}; pass 1 or more")
     options = {"seed": seed, "cameras": True, "shadows": shadows}
-    if distractors is not None:
-        options["distractors"] = distractors
-    if frames:
-        options["frames"] = frames
+    chosen = {"distractors": distractors, "frames": frames}
+    options |= {name: value for name, value in chosen.items() if value}
     if task not in TASKS and Path(task).is_dir():  # a folder may have a task's name
         config = read_config(RunDirectory(Path(task)))
         policy, task = (task if policy == "random" else policy), config.task

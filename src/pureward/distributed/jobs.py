@@ -107,6 +107,11 @@ def make_executor(name: str, *, device: str, at_once: int = 0, address: str = ""
         address: of a cluster, for executors that take one.
     """
     maker = EXECUTORS[name]
+    if not isinstance(at_once, int) or at_once < 0:
+        raise InputError(
+            f"at-once must be a whole number, at least 0, got {at_once!r}; leave it out for one "
+            "per GPU, or per core"
+        )
     if address and "address" not in inspect.signature(maker).parameters:
         raise InputError(
             f"the executor {name!r} takes no address, got {address!r}; leave it out, or use the "

@@ -67,8 +67,6 @@ def local_executor(*, device: str, at_once: int = 0) -> LocalProcesses:
         device: of the runs.
         at_once: processes per GPU, or on all cores; 0 for one per GPU, or one per core.
     """
-    if at_once < 0:
-        raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
     import torch  # slow; the processes of jobs import this module
 
     from pureward.types import find_device

@@ -59,8 +59,6 @@ def ray_executor(*, device: str, at_once: int = 0, address: str = "") -> RayTask
             one per GPU, or one per CPU.
         address: of the cluster; see `connect`.
     """
-    if at_once < 0:
-        raise InputError(f"at-once must be at least 1, got {at_once}; leave it out for one a GPU")
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"Ray chooses the GPU of a run, got device {device!r}; use 'cuda'")
     ray = connect(address)

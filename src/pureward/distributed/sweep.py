@@ -22,6 +22,7 @@ import numpy as np
 
 from pureward.distributed.jobs import Executor, Job, Outcome, Printer, run_jobs
 from pureward.distributed.training import Training
+from pureward.envs.making import check_importable
 from pureward.errors import InputError
 from pureward.files import whole_file
 from pureward.interval import half_width
@@ -122,6 +123,8 @@ def _check(path: Path, runs: Iterable[Training]) -> None:
 
 def run_sweep(sweep: Sweep, executor: Executor) -> list[Outcome]:
     """Run what is not finished; OUT/table.md shows all runs while they train, and at the end."""
+    for run in sweep.runs:
+        check_importable(run.config.task)
     watcher = _Writer(sweep)
     try:
         return run_jobs(sweep.runs, executor, watcher)

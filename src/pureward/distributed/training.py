@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pureward.distributed.jobs import EXECUTORS, Job, Outcome, Watcher, run_jobs
+from pureward.distributed.jobs import Job, Outcome, Watcher, make_executor, run_jobs
 from pureward.errors import InputError, TrainingError
 from pureward.files import read_object, write_json
 from pureward.progress import Progress
@@ -92,7 +92,7 @@ def train_all(configs: Sequence[RunConfig], *, at_once: int = 2, executor: str =
     """
     if not configs:
         return
-    chosen = EXECUTORS[executor](device=configs[0].device, at_once=at_once)
+    chosen = make_executor(executor, device=configs[0].device, at_once=at_once)
     with ExitStack() as stack:
         bars = {
             Path(config.out): stack.enter_context(

@@ -33,7 +33,7 @@ def make(
     stagger: bool = False,
     shadows: bool = False,
     engine: str = "auto",
-    distractors: str | None = None,
+    distractors: str = "",
     frames: str = "render",
     state: str = "",
     processes: bool = False,
@@ -52,7 +52,7 @@ def make(
         shadows: draw shadows; slower.
         engine: "auto" (C MuJoCo on a CPU, MuJoCo Warp on CUDA), "mujoco" or "warp".
         distractors: shape of the objects that the task does not use, "cube" or "cuboid", in `lift`
-            and `stack`.
+            and `stack`; "" for the task's default.
         frames: of a Gymnasium environment: "render", or keys of a dict observation, separated by
             commas.
         state: of a Gymnasium environment: keys of a dict observation; "" or "observation" takes
@@ -62,7 +62,7 @@ def make(
     Returns:
         The environment; call `reset` first.
     """
-    if not isinstance(worlds, Integral) or not 1 <= worlds <= _MAX_WORLDS:
+    if worlds is True or not isinstance(worlds, Integral) or not 1 <= worlds <= _MAX_WORLDS:
         raise InputError(
             f"worlds must be a whole number from 1 to {_MAX_WORLDS:,}, got {worlds!r}; "
             "make several batches for more"
@@ -112,29 +112,29 @@ def make(
 
 def check_name(
     task: "str | Maker | gymnasium.Env",
-    distractors: str | None = None,
+    distractors: str = "",
     *,
     scripted: bool = False,
     frames: str = "render",
     state: str = "",
     processes: bool = False,
 ) -> str:
-    """Return the name of an environment; reject one that is not there, or lacks what is asked."""
+    """Return the name of an environment; raise InputError if it lacks a requested feature.
+
+    A name in `TASKS` or `ENVIRONMENTS` must exist. Others are not imported, since the name may come
+    from a file: see `check_importable`.
+    """
     if not isinstance(task, str):
         from pureward.envs.makers import name_of
 
         task = name_of(task)
-    if ":" in task:
-        from pureward.envs.makers import find_maker
-
-        find_maker(task)
-    elif (frames, state, processes) != ("render", "", False):
+    if ":" not in task and (frames, state, processes) != ("render", "", False):
         raise InputError(
             f"frames, state and processes are for Gymnasium environments, and {task!r} is not one; "
             "leave them out"
         )
     if ":" in task or task in ENVIRONMENTS:
-        if distractors is not None:
+        if distractors:
             raise InputError(f"environment {task!r} has no distractors; leave it out")
         return task  # its `script` says if it has none
     if task not in TASKS:
@@ -146,3 +146,11 @@ def check_name(
     if scripted and TASKS[task].script is None:
         raise InputError(f"task {task!r} has no script; leave guided at 0")
     return task
+
+
+def check_importable(task: str) -> None:
+    """Import what a user named MODULE:FUNCTION; raise InputError if that fails."""
+    if ":" in task:
+        from pureward.envs.makers import find_maker
+
+        find_maker(task)

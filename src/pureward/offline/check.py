@@ -73,7 +73,7 @@ def check(
     """
     is_data = _is_data(against)
     if states and not is_data:
-        raise InputError(f"states can be matched with data, got {against}; compare first frames")
+        raise InputError(f"states needs data to compare with, got {against!r}; leave states out")
     ours = survey(source, images, held_out, device)
     facts, problems = _facts(ours), list(_problems(ours))
     if against is None:
@@ -212,8 +212,8 @@ def _between(ours: Survey, theirs: Survey) -> Iterator[str]:
     copies = _copies(theirs.episodes, ours.episodes)
     if copies:
         yield (
-            f"{copies} episodes of {ours.name} are in {theirs.name} as well; remove them there, "
-            "or D is told that they are no positives"
+            f"{copies} episodes of {ours.name} are in {theirs.name} as well; remove them there: "
+            "otherwise D sees the same frames as positives and as unlabeled"
         )
 
 

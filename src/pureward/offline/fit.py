@@ -20,11 +20,10 @@ from pureward.files import write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.folder import FitFolder, Fitted
 from pureward.offline.sources import check_alike, describe, load
-from pureward.online.online_reward import default_prior
+from pureward.online.online_reward import DEFAULT_PRIOR, default_prior
 from pureward.online.supervision import Supervision
-from pureward.rewards.config import RewardConfig
+from pureward.rewards.config import RewardConfig, check_reward_config
 from pureward.rewards.methods import METHODS
-from pureward.rewards.network import MAX_CHANNELS
 from pureward.rewards.priors import parse_prior
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 from pureward.rewards.risks import RISKS
@@ -82,10 +81,11 @@ def fit(
     given = {name: source for name, source in sources.items() if source is not None}
     images = (images,) if isinstance(images, str) else tuple(images)
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
-    _check(method, given, updates, prior, stack)
+    _check(method, given, updates, prior)
     _check_out(Path(out), given)
     check_seed(seed)
-    row = METHODS[method]
+    check_reward_config(config)
+    row, prior = METHODS[method], default_prior(method) if prior is None else prior
     if failures is not None and row.takes_prior and not config.risk:
         own = RISKS[row.risk].takes_failures
         config = config if own else replace(config, risk="nnpnu")
@@ -94,7 +94,7 @@ def fit(
         "method": method,
         **{name: describe(source) for name, source in given.items()},
         "data": {name: fingerprint(source, images) for name, source in given.items()},
-        "prior": default_prior(method) if prior is None else prior,
+        "prior": DEFAULT_PRIOR if prior is None else prior,  # as folders of older versions have it
         "images": list(images),
         "stack": stack,
         "held_out": held_out,
@@ -132,7 +132,7 @@ def _check_out(out: Path, given: dict[str, Any]) -> None:
         )
 
 
-def _check(method: str, given: dict[str, Any], updates: int, prior: Any, stack: int) -> None:
+def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None:
     row = METHODS[method]
     if row.reward == "truth":
         raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
@@ -146,8 +146,6 @@ def _check(method: str, given: dict[str, Any], updates: int, prior: Any, stack: 
         raise InputError(f"{method} learns from annotations alone; leave demonstrations out")
     if type(updates) is not int or updates < 1:
         raise InputError(f"updates must be at least 1, got {updates}; try {UPDATES}")
-    if type(stack) is not int or not 1 <= stack <= MAX_CHANNELS // 3:
-        raise InputError(f"stack must lie in [1, {MAX_CHANNELS // 3}], got {stack}; try 2")
     if prior is not None:
         parse_prior(prior)
 
@@ -173,8 +171,7 @@ def _fitter(
             rated = [one for one in loaded["annotations"] if one.split != FAILURE]
             annotated = FrameBank(rated, stack=stack, device=device)
     row = METHODS[method]
-    if row.takes_prior:
-        prior = default_prior(method) if prior is None else prior
+    if row.takes_prior and prior is not None:
         _check_enough(kind, loaded, prior)
     images = positives.images or logs.images
     data = Supervision.of(positives, stack=stack, device=device, images=images)

@@ -11,13 +11,13 @@ from torch import Tensor
 from pureward.data.frames import FrameBank
 from pureward.offline.verdict import HELD_OUT_LOGS, LOGS
 from pureward.online.learner import RewardLearner
-from pureward.online.online_reward import SMALL, default_prior
+from pureward.online.online_reward import SMALL
 from pureward.online.supervision import Supervision, subset
 from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.config import RewardConfig
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.rewards.regression import Pass
+from pureward.rewards.regression import Pass, RewardModel
 from pureward.runs.checkpoint import flattened, under
 
 #: Settings for minutes on a CPU: those of `OnlineReward`, without the memory of a stream. The data
@@ -106,8 +106,7 @@ class Fitter:
             data: positives of D, and frames for probes.
             logs: unlabeled frames.
             method: a name in `METHODS`, not "truth".
-            prior: η, or how it is found; None estimates it for imitation
-                ("bbe:0.002:0.8") and is 0.7 for gated rewards.
+            prior: η, or how it is found; None for the method's own, or 0.5.
             failures: known failures, for the risk `nnpnu`.
             annotated: frames with rewards for r_φ; None if the positives are annotated.
             config: settings of the reward.
@@ -116,8 +115,6 @@ class Fitter:
         row = METHODS[method]
         held_out = held_out_logs(logs.episodes)
         self.method, self.logs = method, LoggedFrames(logs, ~held_out)
-        if prior is None and row.takes_prior:
-            prior = default_prior(method)
         self.learner = RewardLearner(
             config,
             data,
@@ -134,8 +131,8 @@ class Fitter:
         # Held-out episodes with rewards that r_φ has not seen, not even to stop in time.
         self._unseen = data.held_out if annotated is None else None
         self.held_out = self._count_held_out(data)
-        """Held-out episodes that the probes and the error of r_φ rest on, the fewer of both, and
-        what they are."""
+        """Number and kind of held-out episodes: those of the probes or those of r_φ's error,
+        whichever are fewer."""
         self.probed_logs = HELD_OUT_LOGS if held_out.any() else LOGS
         """Which logs P(success) is that of."""
         rated = row.needs_annotations and annotated is None
@@ -154,17 +151,17 @@ class Fitter:
 
     def fit_model(self, progress: Callable[[Pass], None] | None = None) -> dict[str, float]:
         """Fit r_φ if the method has one, and return its errors; call it once, before `learn`."""
-        report, model, bank = self.learner.fit(progress), self.learner.model, self._unseen
+        report, model = self.learner.fit(progress), self.learner.model
         if report is None or model is None:
             return {}
-        held_out = report.held_out_error
-        if bank is not None:
-            held_out = model.error(bank.every(), bank.rewards, torch.arange(len(bank)))
-        variance = float(self.learner.annotated.rewards.var())
-        values = {"model/error": report.train_error, "model/variance": variance}
-        if held_out is not None:
-            explained = max(-1.0, 1 - held_out / max(variance, 1e-12))
-            values |= {"model/held_out_error": held_out, "model/explained": explained}
+        values, (bank, rows) = {"model/error": report.train_error}, self._rated(model)
+        if len(rows):
+            rewards = bank.rewards[rows]
+            error = model.error(bank[rows], rewards, torch.arange(len(rows)))
+            variance = float(rewards.double().var(correction=0))
+            values |= {"model/held_out_error": error, "model/variance": variance}
+            if rewards.min() < rewards.max():
+                values["model/explained"] = max(-1.0, 1 - error / variance)
         return values
 
     def reward_range(self) -> tuple[float, float] | None:
@@ -174,14 +171,20 @@ class Fitter:
         low, high = self.learner.annotated.rewards.aminmax()
         return float(low), float(high)
 
+    def _rated(self, model: RewardModel) -> tuple[FrameBank, Tensor]:
+        """Frames with rewards, and the rows of them on which the error of r_φ is measured."""
+        if self._unseen is not None:
+            return self._unseen, torch.arange(len(self._unseen))
+        bank = self.learner.annotated
+        return bank, split_by_episode(len(bank), bank.episodes, model.config.held_out)[1]
+
     def _count_held_out(self, data: Supervision) -> tuple[int, str]:
         model, counts = self.learner.model, []
         if self.has_discriminator or self._unseen is not None:
             held_out = data.held_out
             counts.append((0 if held_out is None else len(held_out.episodes.unique()), "episodes"))
         if model is not None and self._unseen is None:
-            bank = self.learner.annotated
-            _, rows = split_by_episode(len(bank), bank.episodes, model.config.held_out)
+            bank, rows = self._rated(model)
             share = f"annotations ({model.config.held_out:.0%} of all)"
             counts.append((len(bank.episodes[rows].unique()), share))
         return min(counts)

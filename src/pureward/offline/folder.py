@@ -24,7 +24,7 @@ from pureward.training.stopping import StopSignal
 
 _AT_ONCE = 10  # updates between two looks at a stop signal
 _ESTIMATE_EVERY = 250  # updates between two estimates of η, at most
-_ESTIMATES = 10  # of η in a fit, at least; each second one comes with a probe and a checkpoint
+_ESTIMATES = 10  # fewest estimates of η in a fit; a probe and a checkpoint follow every second one
 
 
 @dataclass(frozen=True, kw_only=True)

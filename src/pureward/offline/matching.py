@@ -39,7 +39,7 @@ def match_states(
     sizes = {states.shape[1] for states in (*first, *second)}
     if len(sizes) != 1:
         raise InputError(
-            f"states must have one size to be matched, got {sorted(sizes)}; compare first frames"
+            f"states must have one size to be matched, got {sorted(sizes)}; leave states out"
         )
     rng = torch.Generator().manual_seed(seed)
     ours, theirs = (_sampled(states, rng) for states in (first, second))

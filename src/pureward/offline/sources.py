@@ -2,7 +2,7 @@
 """Episodes of any source with their frames in memory, within a bound."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ def describe(source: "Source") -> str:
         source = source.path or source.episodes
     if isinstance(source, str | os.PathLike):
         return str(Path(source))
-    return f"{len(source)} episodes in memory"
+    return f"{len(source) if isinstance(source, Sized) else 'no'} episodes in memory"
 
 
 def load(
@@ -66,7 +66,7 @@ def load(
             break
         kept[index] = in_memory(episode)
     if left := len(dataset) - len(kept):
-        print(f"{name}: {left:,} episodes, chosen at random, do not fit into memory")
+        print(f"{name}: {left:,} episodes, chosen at random, are left out to save memory")
     return replace(dataset, episodes=[kept[index] for index in sorted(kept)])
 
 

@@ -79,7 +79,10 @@ class Survey:
         """Return the states of every episode, (T + 1, size)."""
         found = [state for episode in self.dataset if (state := state_of(episode)) is not None]
         if len(found) < len(self.dataset):
-            raise InputError(f"{self.name} stores no states; compare first frames")
+            raise InputError(
+                f"{self.name} must store the states of all {len(self.dataset)} episodes, got those "
+                f"of {len(found)}; leave states out"
+            )
         return found
 
     def frame(self, episode: int, instant: int) -> Tensor:

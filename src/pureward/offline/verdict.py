@@ -47,14 +47,19 @@ def fit_verdict(
     # Those of the reward that is saved: a fit has no policy that makes D oscillate.
     found = find_verdict(list({row.get("kind"): row for row in rows}.values()), method)
     explained = found.numbers.get("model/explained")
-    model = "" if explained is None else f"r_φ explains {explained:.0%} of held-out rewards"
+    unknown = explained is None and rewards is not None
+    share = "" if explained is None else f"{explained:.0%} of the variance of held-out rewards"
+    model = share and f"r_φ explains {share}"
+    if unknown:
+        model = "no two held-out rewards differ, so what r_φ explains is unknown; annotate more"
     name, sentence = found.name, found.sentence
     own = {SOURCES["replay"]: logs, "annotated episodes": positives}
     for words, others in (_WORDS | own).items():
         sentence = sentence.replace(words, others)
     accepted = found.numbers.get("success/replay")
-    if explained is not None and explained < EXPLAINED and name != "view mismatch":
-        wrong = "" if rewards is None else reward_problem("annotations", *rewards)
+    wrong = "" if rewards is None else reward_problem("annotations", *rewards)
+    unlearned = bool(wrong) if explained is None else explained < EXPLAINED
+    if unlearned and name != "view mismatch":
         name = "not learned"
         sentence = wrong or f"{model}: annotate more episodes, or longer ones"
     elif name in ("discriminator won", "starved") and accepted is not None:
@@ -67,6 +72,8 @@ def fit_verdict(
         name, sentence = "healthy", model
     elif model:
         sentence += f"; {model}"
+    if unknown and name == "healthy":
+        name = "undecided"
     count, what = held_out
     if name == "healthy" and count < FEWEST_EPISODES:
         name = "undecided"

@@ -115,7 +115,7 @@ class RewardLearner:
         )
         self._generator = torch.Generator(device).manual_seed(seed)
         sources = {name: bank[subset(bank, probe_frames)] for name, bank in data.sources().items()}
-        self._probes = Probes(sources, most=probe_frames)
+        self._probes = Probes(sources)
         self.update_prior()
 
     def fit(self, progress: Callable[[Pass], None] | None = None) -> FitReport | None:

@@ -18,7 +18,7 @@ from pureward.online.learner import RewardLearner
 from pureward.online.observed import ObservedFrames
 from pureward.online.supervision import Supervision
 from pureward.pixels import SIDE, batch_of, to_frames
-from pureward.rewards.config import RewardConfig, RewardModelConfig
+from pureward.rewards.config import RewardConfig, RewardModelConfig, check_reward_config
 from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS, default_method
 from pureward.rewards.network import NetworkConfig
@@ -51,10 +51,12 @@ GATED_PRIOR = "0.7"
 _FIRST_ESTIMATE = 1000  # frames of the agent before η is estimated
 
 
-def default_prior(method: str) -> str:
-    """Return η of a PU method, or how it is found, unless given; others ignore it."""
+def default_prior(method: str) -> str | None:
+    """Return η of a PU method, or how it is found, unless given; None for other methods."""
     row = METHODS[method]
-    return GATED_PRIOR if row.reward == "gated" and row.takes_prior else DEFAULT_PRIOR
+    if not row.takes_prior:
+        return None
+    return GATED_PRIOR if row.reward == "gated" else DEFAULT_PRIOR
 
 
 class OnlineReward:
@@ -115,11 +117,7 @@ class OnlineReward:
         for name, count in {"horizon": horizon, "capacity": capacity}.items():
             if count is not None and (not isinstance(count, Integral) or count < 1):
                 raise InputError(f"{name} must be a whole number above 0, got {count!r}; try 1000")
-        if not isinstance(config, RewardConfig):
-            raise InputError(
-                f"config must be a RewardConfig, got {type(config).__name__}; pass "
-                "RewardConfig(batch=64)"
-            )
+        check_reward_config(config)
         check_seed(seed)
         self.method, self.device = method, find_device(device)
         positives = demonstrations if annotations is None else annotations
@@ -136,14 +134,12 @@ class OnlineReward:
             others = _episodes(failures, 0.0, size=data.train.shape[1:])
             check_apart(others, episodes)
             known = data.known_failures(others)
-        if prior is None and row.takes_prior:
-            prior = default_prior(method)
         self.learner = RewardLearner(
             replace(config, memory=min(config.memory, 5 * capacity)),
             data,
             self.frames,
             method=method,
-            prior=prior,
+            prior=default_prior(method) if prior is None else prior,
             failures=known,
             absorbing=absorbing,
             warmup_steps=_FIRST_ESTIMATE,

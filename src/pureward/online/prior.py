@@ -107,7 +107,7 @@ def _rows(bank: FrameBank) -> Tensor:
 
 def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:
     """Raise InputError if the frames of an estimate are of too few episodes of a kind."""
-    # An episode of few frames beside long ones may not be among them.
+    # A short episode may have no frame in the sample.
     found = 0 if bank is None else len(bank.episodes[_rows(bank)].unique())
     if found < FEWEST_EPISODES:
         sample = f" in a sample of {_FRAMES:,} frames" if bank and len(bank) > _FRAMES else ""

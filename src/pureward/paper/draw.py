@@ -96,8 +96,8 @@ def _draw_gap(results: Results) -> Canvas:
     canvas = Canvas(figsize=size, layout="constrained")
     rows = canvas.subplots(len(shown), len(widths), squeeze=False, width_ratios=widths)
     for (task, own), axes in zip(shown.items(), rows, strict=True):
-        changed = results.of(task)[0].runs[0].config.get("distractors") or None
-        for axis, shape, whose in zip(axes, (None, changed), ("data", "policy"), strict=False):
+        changed = results.of(task)[0].runs[0].config.get("distractors", "")
+        for axis, shape, whose in zip(axes, ("", changed), ("data", "policy"), strict=False):
             axis.imshow(_scene(task, shape))
             axis.axis("off")
             axis.set_title(f"{task}: scene of the {whose}", fontsize=10)
@@ -121,7 +121,7 @@ def _evaluated(groups: Groups) -> dict[str, list[History]]:
     return {kind: own for kind, own in found.items() if own}
 
 
-def _scene(task: str, distractors: str | None) -> np.ndarray:
+def _scene(task: str, distractors: str) -> np.ndarray:
     """The first camera's image at the start of an episode."""
     frames = make(task, 1, "cpu", cameras=True, distractors=distractors).reset().frames
     assert frames is not None

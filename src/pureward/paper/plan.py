@@ -120,7 +120,6 @@ def make_plan(
     seeds: int = 5,
     methods: Sequence[str] = (),
     device: str = "auto",
-    studies: Mapping[str, Study] = STUDIES,
 ) -> Plan:
     """Return the plan of a figure.
 
@@ -131,13 +130,12 @@ def make_plan(
         seeds: runs per line.
         methods: a subset of the figure's; empty for all.
         device: of every run.
-        studies: settings by task.
     """
     if not 1 <= seeds <= _MOST_SEEDS:
         raise InputError(f"seeds must be 1 to {_MOST_SEEDS:,}, got {seeds:,}; try 5")
     tasks = tuple(dict.fromkeys(tasks)) or figure.tasks
-    if unknown := [task for task in tasks if task not in studies]:
-        raise InputError(f"task {unknown[0]!r} has no study; choose from {', '.join(studies)}")
+    if unknown := [task for task in tasks if task not in STUDIES]:
+        raise InputError(f"task {unknown[0]!r} has no study; choose from {', '.join(STUDIES)}")
     there = dict.fromkeys(variant.method for variant in figure.variants)
     if unknown := [method for method in methods if method not in there]:
         raise InputError(
@@ -147,10 +145,10 @@ def make_plan(
     annotated = any(METHODS[variant.method].positives == "annotations" for variant in variants)
     steps: list[Step] = []
     for task in tasks:
-        steps += _data(task, studies[task], out / task, device, annotated=annotated)
+        steps += _data(task, STUDIES[task], out / task, device, annotated=annotated)
     runs: dict[tuple[str, str], list[Path]] = {}
     for seed, task, variant in product(range(seeds), tasks, variants):
-        run = _training(task, variant, seed, studies[task], out / task, device)
+        run = _training(task, variant, seed, STUDIES[task], out / task, device)
         steps.append(run)
         runs.setdefault((task, variant.label), []).append(run.out)
     for step in steps:

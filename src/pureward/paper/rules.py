@@ -172,8 +172,8 @@ def deluded(results: Results, task: str) -> Answer:
 
 @rule
 def less_deluded(results: Results, task: str) -> Answer:
-    """on the same episodes what nn-purl pays is off the true return by at least {LARGE_GAP:.0%} less
-    than what prl does, on average"""
+    """on the same episodes what nn-purl pays is off the true return by at least {LARGE_GAP:.0%}
+    less than what prl does, on average"""
     episodes = results.episodes(task)
     paid, true = episodes.returns, episodes.returns["true"]
     off = {name: abs(paid[name] - true).mean() for name in ("prl", "nn-purl")}

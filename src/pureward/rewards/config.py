@@ -99,6 +99,15 @@ class RewardConfig:
             )
 
 
+def check_reward_config(config: object) -> None:
+    """Raise InputError unless these are settings of a reward."""
+    if not isinstance(config, RewardConfig):
+        raise InputError(
+            f"config must be a RewardConfig, got {type(config).__name__}; pass "
+            "RewardConfig(batch=64)"
+        )
+
+
 def _check_rate(rate: float, remedy: str) -> None:
     if not 0 < rate < 1:
         raise InputError(f"learning_rate must lie inside (0, 1), got {rate}; {remedy}")

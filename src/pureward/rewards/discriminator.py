@@ -13,12 +13,12 @@ from pureward.adam import Adam
 from pureward.capture import CapturedCall
 from pureward.errors import InputError, check_seed
 from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved, usable_device
-from pureward.rewards.config import RewardConfig
+from pureward.rewards.config import RewardConfig, check_reward_config
 from pureward.rewards.network import check_stored, seeded_network
 from pureward.rewards.risks import RISKS, Risk, RiskFunction, RiskKind
 
 #: Metrics of an update: the parts of its risk, and the mean of D on both kinds of frames.
-METRICS = (*(f"risk/{part}" for part in Risk._fields), "success/positive", "success/unlabeled")
+METRICS = (*(f"risk/{part}" for part in Risk._fields), "mean/positive", "mean/unlabeled")
 
 
 class Discriminator:
@@ -49,6 +49,7 @@ class Discriminator:
             arithmetic: "auto" for the fastest that the device supports.
         """
         check_seed(seed)
+        check_reward_config(config)
         self.config = config
         self.risk = _risk_kind(risk or config.risk or "nnpu")
         self.device = usable_device(device)
@@ -169,7 +170,7 @@ def _checked_shapes(batches: list[Tensor]) -> list[tuple[int, ...]]:
 
 
 def _risk_kind(risk: str | RiskFunction) -> RiskKind:
-    if isinstance(risk, str):
+    if not callable(risk):
         return RISKS[risk]
     known = (kind for kind in RISKS.values() if kind.function is risk)
     return next(known, RiskKind(function=risk))
@@ -186,6 +187,6 @@ def checked_prior(prior: float | Tensor) -> float:
     value = prior.item() if isinstance(prior, Tensor) and prior.numel() == 1 else prior
     if not isinstance(value, Real) or not 0 < np.float32(value) < 1:
         raise InputError(
-            f"prior must lie inside (0, 1), got {prior}; float32 must not round it away, try 0.5"
+            f"prior must lie inside (0, 1), also when rounded to float32, got {prior}; try 0.5"
         )
     return float(value)

@@ -36,11 +36,6 @@ class Method:
     """Reward models in its ensemble; the paper does not state its size."""
 
     @property
-    def needs_demonstrations(self) -> bool:
-        """Whether it learns from demonstrations."""
-        return self.positives == "demonstrations"
-
-    @property
     def needs_annotations(self) -> bool:
         """Whether it learns from annotated episodes."""
         return self.positives == "annotations"

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pureward.errors import InputError
+from pureward.pixels import MAX_CHANNELS
 from pureward.registry import Registry
 from pureward.rewards.view import View
 from pureward.settings import check_settings
@@ -20,7 +21,6 @@ from pureward.types import checked_tensor
 
 MIN_SIDE = 32
 MAX_SIDE = 1024
-MAX_CHANNELS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ from pureward.errors import InputError, check_seed
 from pureward.rewards.annotations import check_shapes, finite_rewards, split_by_episode
 from pureward.rewards.arithmetic import Arithmetic, in_batches, logits, resolved, usable_device
 from pureward.rewards.compose import ensemble_minimum
-from pureward.rewards.config import RewardConfig
+from pureward.rewards.config import RewardConfig, check_reward_config
 from pureward.rewards.network import FrameNetwork, seeded_network
 
 
@@ -70,8 +71,9 @@ class RewardModel:
             arithmetic: "auto" for the fastest that the device supports.
         """
         check_seed(seed)
-        if not 1 <= members <= 64:
-            raise InputError(f"members must lie in [1, 64], got {members}; try 5")
+        check_reward_config(config)
+        if not isinstance(members, Integral) or not 1 <= members <= 64:
+            raise InputError(f"members must be a whole number from 1 to 64, got {members!r}; try 5")
         self.config = config.model
         self.device = usable_device(device)
         self.arithmetic: Arithmetic = resolved(arithmetic, config.network, self.device)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import groupby, zip_longest
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
 from pureward.data.guard import check_disk
 from pureward.envs import BatchEnv
 from pureward.envs.batch import frame_keys
-from pureward.envs.making import check_name
+from pureward.envs.making import check_importable, check_name
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, SimulationError, check_seed
 from pureward.files import whole_folder
@@ -275,11 +276,13 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> SavedPolicy:
     """Refuse bad arguments, and return the last policy of the run."""
     for name, count in counts.items():
         least = 1 if name == "episodes" else 0
-        if count < least:
-            raise InputError(f"{name} must be at least {least}, got {count}; pass {least} or more")
+        if not isinstance(count, Integral) or count < least:
+            raise InputError(
+                f"{name} must be a whole number from {least}, got {count!r}; pass {least} or more"
+            )
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
-    check_name(task)
+    check_importable(check_name(task))
     policy = load_policy(run)
     trained = policy.config.task
     if trained != task:

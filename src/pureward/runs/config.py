@@ -146,7 +146,7 @@ class RunConfig:
             )
         check_name(
             self.task,
-            self.distractors or None,
+            self.distractors,
             scripted=self.guided > 0,
             frames=self.frames,
             state=self.state,
@@ -178,7 +178,7 @@ class RunConfig:
             device: by default the run's.
             options: of `pureward.make`.
         """
-        own = {"distractors": self.distractors or None, "frames": self.frames}
+        own: dict[str, Any] = {"distractors": self.distractors, "frames": self.frames}
         own |= {"state": self.state, "processes": self.processes}
         return make(self.task, worlds, device or self.device, **(own | options))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pureward.data.dataset import in_memory, read_dataset
+from pureward.data.dataset import read_dataset
 from pureward.data.episodes import FAILURE, TRAIN, Episode
 from pureward.data.writing import write_episodes
 from pureward.diagnostics.evidence import ScoredEpisode, by_difference, score_episode, score_policy
@@ -157,7 +157,7 @@ class Search:
                 same = [n for n, one in enumerate(scored) if _same(one.episode, episode)]
                 marks |= dict.fromkeys(same, kind)
                 if not same:
-                    before[kind].append(in_memory(episode))
+                    before[kind].append(episode)
         return marks, before
 
     def describe(self) -> dict[str, Any]:

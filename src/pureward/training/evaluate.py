@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import torch
@@ -83,8 +84,8 @@ def evaluate_run(
         "return" with its 95% half-width "return_ci95", "return_min", "return_max", the share
         solved as "success", "episodes", and "env_steps" of the policy.
     """
-    if episodes < 1:
-        raise InputError(f"episodes must be at least 1, got {episodes}; try 100")
+    if not isinstance(episodes, Integral) or episodes < 1:
+        raise InputError(f"episodes must be a whole number from 1, got {episodes!r}; try 100")
     place = str(find_device(device))
     policy = load_policy(Path(run), device=place)
     other = {"distractors": distractors} if distractors else {}

@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pureward.envs.making import check_importable
 from pureward.errors import InputError
 from pureward.files import write_json
 from pureward.progress import Progress
@@ -50,6 +51,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
             f"a run is trained by its RunConfig, got {type(config).__name__}; "
             "make one with pureward.preset"
         )
+    check_importable(config.task)  # before the directory is made
     directory = RunDirectory(Path(config.out))
     with directory, StopSignal() as stop, ExitStack() as opened:
         saved = _read_checkpoint(directory, config, resume)

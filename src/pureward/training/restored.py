@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of a checkpoint before it is restored.
 
-Its tensors must have the names, shapes and types that the run would write now, be finite, and
-integers must lie within `_limits`.
+Each tensor must have the name, shape and type that the run would write now, and be finite. Integers
+must lie within `_limits`.
 """
 
 import math
@@ -19,8 +19,9 @@ from pureward.runs.directory import step_of
 from pureward.training.learner import Learner
 
 _REPLAY = "learner/replay/"
-# The least values of the facts.
-_LEAST = {"control_steps": 0, "metrics_bytes": 0, "evaluated_at": -1, "probed_at": -1}
+# Facts that earlier checkpoints do not have, and the least values of all.
+_LATER = {"probed_at": -1, "successes": 0, "counted_steps": 0}
+_LEAST = {"control_steps": 0, "metrics_bytes": 0, "evaluated_at": -1, **_LATER}
 
 
 def check_tensors(
@@ -83,11 +84,13 @@ def _limits(learner: Learner, env: BatchEnv, rows: int) -> dict[str, tuple[int, 
 
 def read_facts(saved: Checkpoint, worlds: int) -> dict[str, Any]:
     """Return the facts of a checkpoint; ValueError, TypeError or KeyError if they are invalid."""
-    facts = {"probed_at": -1, **saved.facts}  # earlier checkpoints do not have it
+    facts = {**_LATER, **saved.facts}
     for name, least in _LEAST.items():
         if type(facts[name]) is not int or facts[name] < least:
             raise ValueError(f"its facts.json must count {name} from {least}, got {facts[name]!r}")
-    if not facts["control_steps"] * worlds == facts["step"] == step_of(saved.path):
+    steps = facts["control_steps"] * worlds
+    counted = facts["successes"] <= facts["counted_steps"] * worlds <= steps
+    if not (counted and steps == facts["step"] == step_of(saved.path)):
         raise ValueError("its facts.json contradicts itself")
     if not all(map(math.isfinite, (facts["seconds"], *dict(facts["evaluation"]).values()))):
         raise ValueError("its facts.json holds NaN or infinity")

@@ -12,7 +12,7 @@ from torch import Tensor
 from pureward.capture import Beside
 from pureward.distributed.actors import Actors
 from pureward.envs.batch import mixed_seed
-from pureward.errors import InputError, lacks_memory
+from pureward.errors import LARGEST, InputError, lacks_memory
 from pureward.progress import Progress
 from pureward.rewards.regression import Pass
 from pureward.runs import checkpoint
@@ -186,7 +186,7 @@ class Run:
             result = evaluate(
                 self.eval_env,
                 greedy,
-                seed=self.config.seed + _EVALUATION_SEED,
+                seed=min(self.config.seed + _EVALUATION_SEED, LARGEST - 1),
                 reward=learned,
                 frame_stack=self.config.replay.frame_stack,
             )
@@ -222,6 +222,7 @@ class Run:
             "evaluated_at": self.evaluated_at,
             "probed_at": self.probed_at,
             "metrics_bytes": self.log.offset(),
+            **self.truth.facts(),
         }
         folder = self.directory.checkpoints
         checkpoint.write(folder, self.env_steps, self._tensors(), facts)
@@ -252,7 +253,7 @@ class Run:
             if starts_anew:  # not from the seed of the run: its first episodes would begin again
                 self.env.seed(mixed_seed(self.config.seed, facts["control_steps"]))
             self.obs = self.env.load_state_dict(checkpoint.under("env", tensors))
-            self.truth.load_tensors(tensors)
+            self.truth.load_tensors(tensors, facts)
             if starts_anew:
                 self.learner.end_episodes()
                 self.truth.end_episodes()

@@ -36,7 +36,7 @@ class Truth:
         self._finished_count = torch.zeros((), device=device)
         self._succeeded = torch.zeros(rows, worlds, dtype=torch.bool, device=device)
         self._ever = torch.zeros((), dtype=torch.int64, device=device)
-        self._steps = 0
+        self._steps = self._counted = 0  # `_succeeded` starts anew without a replay, `_ever` not
 
     def add(self, step: Step) -> None:
         """Count one step of every world."""
@@ -50,6 +50,7 @@ class Truth:
         self._succeeded[self._steps % len(self._succeeded)] = step.success
         self._ever += step.success.sum()
         self._steps += 1
+        self._counted += 1
 
     def read(self) -> dict[str, float]:
         """Return metrics; waits for the device.
@@ -66,7 +67,7 @@ class Truth:
         if self._steps:
             kept = min(self._steps, len(self._succeeded))
             recent = int(self._succeeded.sum()) / (kept * self._worlds)
-            ever = int(self._ever) / (self._steps * self._worlds)
+            ever = int(self._ever) / (self._counted * self._worlds)
             values["true_success"] = (recent + ever) / 2 if self._has_memory else recent
         return values
 
@@ -99,13 +100,19 @@ class Truth:
             "success/steps": torch.tensor(self._steps),
         }
 
+    def facts(self) -> dict[str, int]:
+        """Return the successes of the whole run for a checkpoint, and the steps they are of."""
+        return {"successes": int(self._ever), "counted_steps": self._counted}
+
     def end_episodes(self) -> None:
         """Leave out the episodes that are under way: the next step begins new ones."""
         self._episode_return.zero_()
         self._whole.fill_(True)
 
-    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
-        """Load what `tensors` returned."""
+    def load_tensors(self, saved: Mapping[str, Tensor], facts: Mapping[str, int]) -> None:
+        """Load what `tensors` and `facts` returned; facts of an earlier version are 0."""
         self._steps = int(saved.get("success/steps", 0))  # not in checkpoints without a replay
+        self._counted = max(self._steps, facts["counted_steps"])
+        self._ever.fill_(facts["successes"])
         for name, tensor in self.tensors(with_replay="success/steps" in saved).items():
             tensor.copy_(saved[name])

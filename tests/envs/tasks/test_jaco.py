@@ -219,7 +219,7 @@ def test_first_states_are_the_seeds():
 
 @pytest.mark.parametrize(("task", "own"), [("lift", {"banana"}), ("stack", {"red", "blue"})])
 def test_distractors_change_what_is_not_the_tasks(task, own):
-    cuboids, cubes, plain = (TASKS[task].model(shape) for shape in ("cuboid", "cube", None))
+    cuboids, cubes, plain = (TASKS[task].model(shape) for shape in ("cuboid", "cube", ""))
     for name in ("red", "blue", "green"):
         edges = [0.04, 0.04, 0.08] if name not in own else [BLOCK] * 3
         np.testing.assert_allclose(2 * cuboids.geom(name).size, edges)

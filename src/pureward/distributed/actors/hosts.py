@@ -36,7 +36,8 @@ _JOIN_SECONDS = 5.0
 class Host(Protocol):
     """Starts actors, each an `Actor` that answers requests by `advance`.
 
-    Keys name actors and are never used again. An actor answers each `ask` with one reply, in order.
+    Each key names one actor and is not reused. An actor answers each `ask` with one reply, in
+    order.
     """
 
     def publish(self, weights: bytes) -> None:

@@ -260,8 +260,8 @@ class Actors(BatchEnv):
         if late > capacity // 2 and not self._noted:
             self._noted = True
             print(
-                f"note: steps of actors reach the replay {late:,} steps late, and it holds "
-                f"{capacity:,}; if the return does not rise, use fewer worlds",
+                f"note: actors' steps reach the replay {late:,} steps late, and the replay holds "
+                f"only {capacity:,} steps; if the return does not rise, use fewer worlds",
                 flush=True,
             )
 

@@ -49,20 +49,20 @@ class Task:
     variants: Mapping[str, Callable[[], mujoco.MjModel]] = field(default_factory=dict)
     """Models with other distractors, by the name of their shape."""
 
-    def model(self, distractors: str | None = None) -> mujoco.MjModel:
-        """Compile the default model, or the variant with those distractors."""
+    def model(self, distractors: str = "") -> mujoco.MjModel:
+        """Compile the variant with those distractors; "" for the default model."""
         return self.variant(distractors)()
 
-    def variant(self, distractors: str | None) -> Callable[[], mujoco.MjModel]:
-        """Return the function that compiles the model with those distractors."""
-        if distractors is None:
+    def variant(self, distractors: str) -> Callable[[], mujoco.MjModel]:
+        """Return what compiles the model with those distractors; "" for the default."""
+        if not distractors:
             return self.build
         if not self.variants:
             raise InputError(
                 f"task {self.name!r} has no distractors, got {distractors!r}; "
                 "leave distractors out, or choose lift or stack"
             )
-        if distractors not in self.variants:
+        if distractors not in [*self.variants]:  # in a dict, a list would raise TypeError
             raise InputError(
                 f"unknown distractors {distractors!r}; choose from {sorted(self.variants)}"
             )

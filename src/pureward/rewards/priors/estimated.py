@@ -168,9 +168,9 @@ class EstimatedPrior(Prior):
             return ""
         return (
             f"the discriminator separates the unlabeled frames from the positives (AUC "
-            f"{separated:.3f}) and finds no successes among them (η̂ = {value:.3f}): there are "
-            "none, or the two differ in more than success; their scores alone cannot tell which, "
-            f"so η is held at {self.floor:g} or above"
+            f"{separated:.3f}) and finds no successes among them (η̂ = {value:.3f}). Either "
+            "there are none, or these frames also look different from the positives (a domain "
+            f"gap). Scores cannot tell which, so η stays at {self.floor:g} or above"
         )
 
 
