@@ -394,6 +394,16 @@ def test_a_file_may_name_what_needs_known_failures(change, tmp_path, trained, mo
     assert trained[0].failures == "folder"
 
 
+@pytest.mark.parametrize(
+    ("method", "positives"), [("nn-pugail", "demonstrations"), ("nn-purl", "annotations")]
+)
+def test_known_failures_and_their_risk_are_options(method, positives, trained):
+    words = ["--failures", "folder", "--reward.risk", "nnpnu"]
+    for given in (words, [*words[2:], *words[:2]]):
+        main(["train", "reach", "--method", method, f"--{positives}", "data", *given])
+        assert (trained[-1].failures, trained[-1].reward.risk) == ("folder", "nnpnu")
+
+
 def test_config_prints_the_source_of_each_setting(capsys):
     main(["config", "reach"])
     lines = capsys.readouterr().out.splitlines()
@@ -428,7 +438,6 @@ def test_an_evaluation_without_success_does_not_say_that_all_episodes_failed():
     numbers = {"return": 3.0, "return_ci95": 0.5, "return_min": 2.0, "return_max": 4.0}
     found = numbers | {"success": 0.0, "episodes": 8.0}
     told = evaluation_text(found)
-    assert (
-        told == "greedy return 3.0 ± 0.5 (95%), from 2.0 to 4.0; no success reported in 8 episodes"
-    )
+    lasting = "no success that lasts 10 steps or ends the episode in 8 episodes"
+    assert told == f"greedy return 3.0 ± 0.5 (95%), from 2.0 to 4.0; {lasting}"
     assert evaluation_text(found | {"success": 0.5}).endswith("; solved 50% of 8 episodes")

@@ -231,6 +231,8 @@ def test_a_rejected_resume_changes_no_file(tmp_path):
     before = [(run / name).read_bytes() for name in kept]
     with pytest.raises(InputError, match="unknown device 'gpu'"):
         pureward.train(tiny(run, env_steps=160, device="gpu"), resume=True)
+    with pytest.raises(InputError, match="env-steps must be at least the 80 that .* has made"):
+        pureward.train(tiny(run, env_steps=40), resume=True)
     assert [(run / name).read_bytes() for name in kept] == before
 
 
@@ -304,6 +306,15 @@ def test_a_run_locks_its_directory_and_a_signal_ends_it_with_a_checkpoint(tmp_pa
 def test_an_existing_run_is_not_overwritten(whole):
     with pytest.raises(InputError, match="holds a run already; pass --resume"):
         pureward.train(tiny(whole))
+
+
+def test_a_run_does_not_write_into_its_data(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    config = tiny(data / "run", method="nn-pugail", demonstrations=str(data))
+    with pytest.raises(InputError, match=f"data/run must lie outside of {data}, which is only"):
+        pureward.train(config)
+    assert not list(data.iterdir())
 
 
 def test_there_must_be_something_to_resume(tmp_path):

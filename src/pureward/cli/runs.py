@@ -19,6 +19,11 @@ from pureward.errors import InputError
 
 
 @dataclass(frozen=True)
+class _FirstReward:
+    risk: str = ""
+
+
+@dataclass(frozen=True)
 class _First:
     """Arguments that decide the defaults of the others."""
 
@@ -31,6 +36,7 @@ class _First:
     demonstrations: str = ""
     annotations: str = ""
     failures: str = ""
+    reward: _FirstReward = _FirstReward()
 
 
 _EXPERT = """Train an expert: D4PG on the task's own reward, with policies saved at all stages.
@@ -141,6 +147,8 @@ def _run(text: str, method: str, arguments: list[str]) -> Callable[..., None]:
     data = {"demonstrations": first.demonstrations, "annotations": first.annotations}
     data = {name: folder or chosen.pop(name, "") for name, folder in data.items()}
     chosen["failures"] = first.failures or chosen.get("failures", "")
+    if first.reward.risk:
+        chosen["reward.risk"] = first.reward.risk  # with failures, else these are refused
     if not chosen["method"]:
         chosen["method"] = method if method == "truth" else default_method(data, method)
     # Help, and the error for a misspelt option, do not need data.

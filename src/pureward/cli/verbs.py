@@ -28,11 +28,13 @@ def print_compile_note(device: str) -> None:
 
 def evaluation_text(evaluation: dict[str, float]) -> str:
     """Return the summary of a greedy evaluation as text."""
+    from pureward.training.evaluate import HOLD
+
     interval = f" ± {evaluation['return_ci95']:.1f} (95%)" if evaluation["episodes"] > 1 else ""
     episodes = f"{evaluation['episodes']:.0f} episodes"
     solved = f"solved {evaluation['success']:.0%} of"
     if not evaluation["success"]:  # many environments do not report it
-        solved = "no success reported in"
+        solved = f"no success that lasts {HOLD} steps or ends the episode in"
     return (
         f"greedy return {evaluation['return']:.1f}{interval}, from "
         f"{evaluation['return_min']:.1f} to {evaluation['return_max']:.1f}; {solved} {episodes}"

@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pureward.data.guard import check_outside
 from pureward.envs.making import check_importable
 from pureward.errors import InputError
 from pureward.files import write_json
@@ -13,7 +14,7 @@ from pureward.progress import Progress
 from pureward.runs import checkpoint
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import check_config, to_json
-from pureward.runs.directory import RunDirectory
+from pureward.runs.directory import RunDirectory, step_of
 from pureward.runs.log import read_metrics
 from pureward.runs.machine import made_with
 from pureward.runs.references import write_references
@@ -52,6 +53,8 @@ def train(config: RunConfig, *, resume: bool = False) -> RunResult:
             "make one with pureward.preset"
         )
     check_importable(config.task)  # before the directory is made
+    for source in filter(None, (config.demonstrations, config.annotations, config.failures)):
+        check_outside(Path(config.out), source)  # probes write images and videos
     directory = RunDirectory(Path(config.out))
     with directory, StopSignal() as stop, ExitStack() as opened:
         saved = _read_checkpoint(directory, config, resume)
@@ -132,6 +135,12 @@ def _read_checkpoint(
         return None
     directory.checkpoints.mkdir(exist_ok=True)
     saved = checkpoint.read_newest(directory.checkpoints)
+    made = 0 if saved is None else step_of(saved.path) or 0
+    if config.env_steps < made:
+        raise InputError(
+            f"env-steps must be at least the {made:,} that {directory.path} has made, got "
+            f"{config.env_steps:,}; raise it"
+        )
     if saved is None and directory.metrics.exists():
         measured = max((row["step"] for row in read_metrics(directory.metrics)), default=0)
         if measured:  # starting anew would delete the metrics
