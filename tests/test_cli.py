@@ -100,6 +100,11 @@ def test_bad_input_is_rejected_with_a_message(command, message, tmp_path, capsys
             1,
             "permission denied: runs (Read-only file system); change its permissions",
         ),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/a"),
+            1,
+            "/proc/a is not there, or cannot be made; choose another path",
+        ),
         (MemoryError("Unable to allocate 7 PiB"), 1, "out of memory (Unable to allocate 7 PiB)"),
     ],
 )

@@ -10,10 +10,15 @@ import pytest
 import torch
 from PIL import Image
 
+from pureward.agents.d4pg.agent import D4PG
 from pureward.cli import main
 from pureward.envs.tasks import TASKS
-from pureward.files import whole_file
+from pureward.files import whole_file, write_json
 from pureward.picture import contact_sheet, mosaic, video
+from pureward.runs.config_file import to_json
+from pureward.runs.directory import RunDirectory
+from pureward.runs.policy import write_snapshot
+from tiny import SMALL, tiny
 
 
 def fails(arguments: list[str], capsys) -> tuple[int, str]:
@@ -116,6 +121,16 @@ def test_bad_input_ends_in_one_sentence_and_code_2(arguments, sentence, tmp_path
     assert sentence in err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_policy_on_other_states_leaves_no_folder(tmp_path, capsys):
+    run, out = RunDirectory(tmp_path / "run"), tmp_path / "out"
+    write_json(run.config, to_json(tiny(run.path)))
+    write_snapshot(run.snapshots, 640, D4PG(SMALL, state_size=5, action_size=2))
+    code, err = fails(["show", "reach", "--policy", str(run.path), "--out", str(out)], capsys)
+    assert (code, "acts on states of 5 numbers" in err) == (2, True)
+    assert f"or show the run itself: pureward show {run.path}\n" in err
+    assert not out.exists()
 
 
 def test_an_output_folder_that_cannot_be_made_is_reported(tmp_path, capsys):

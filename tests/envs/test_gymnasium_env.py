@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from pureward.cli import main
+from pureward.envs import gymnasium_env
 from pureward.envs.gymnasium_env import GymnasiumEnv
 from pureward.envs.makers import find_maker
 from pureward.errors import InputError, SimulationError
@@ -221,6 +222,23 @@ def test_check_takes_frames_of_the_observation():
     found = check(data, against=f"{__name__}:Keyed", frames="left,right")
     assert found.leak is not None
     assert not found.leak.found, "the data has the first frames of the environment"
+
+
+def test_images_in_a_state_that_was_not_chosen_are_told_once(capsys):
+    def told(**options):
+        GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, **options)
+        return capsys.readouterr().out
+
+    gymnasium_env._warn_once.cache_clear()
+    assert told() == (
+        "warning: the policy's state has 6,147 numbers, 6,144 of them of what looks like images, "
+        "left, right; in training, --state arm,goal leaves those out, --frames left,right gives "
+        "them to the reward\n"
+    )
+    assert told() == ""
+    assert "--frames left,right gives" in told(cameras=True, frames="left")
+    for chosen in ({"state": "arm,left"}, {"frames": "left,right"}):
+        assert told(**chosen) == ""
 
 
 def test_frames_are_no_part_of_the_state_also_if_they_are_not_used():

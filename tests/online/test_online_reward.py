@@ -158,6 +158,9 @@ def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
     first.save(tmp_path / "reward")
     loaded = load_reward(tmp_path / "reward", device="cpu")
     assert torch.equal(loaded(frames_of(images, loaded)), first(images))
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="a reward is saved as a folder, and .*file is a file;"):
+        first.save(tmp_path / "file")
     second = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, seed=9)
     second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
     assert torch.equal(second(images), first(images))
@@ -298,8 +301,19 @@ def test_frames_and_flags_must_fit():
     assert torch.equal(reward(list(square(4, 3))), reward(square(4, 3)))
     with pytest.raises(InputError, match="discount"):
         reward.terminal_reward(1.0)
+    with pytest.raises(InputError, match=r"discount must lie in \[0, 1\), got 'a'"):
+        reward.terminal_reward("a")
     with pytest.raises(InputError, match=r"updates must be a whole number, got 1\.5"):
         reward.learn(1.5)
+
+
+@pytest.mark.parametrize("flags", [None, "yes", ["a"] * 3, {}, [[True], [True, False]]])
+def test_flags_that_are_none_are_told_in_a_sentence(flags):
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    with pytest.raises(InputError, match="^ended must be True or False for each world, got "):
+        reward.observe(square(4, 3), flags)
+    with pytest.raises(InputError, match="^worlds must be True or False for each world, got "):
+        reward.restart(flags)
 
 
 def test_worlds_that_were_only_reset_are_left_out():
@@ -340,6 +354,13 @@ def test_a_state_with_a_negative_number_of_steps_is_refused():
     state[name].fill_(-1)
     with pytest.raises(InputError, match="optimizer steps must be at least 0, got -1"):
         reward.load_state_dict(state)
+
+
+@pytest.mark.parametrize("saved", ["sd.pt", None, {"updates": 3}])
+def test_what_is_no_state_is_refused(saved):
+    reward = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    with pytest.raises(InputError, match="^a state must be the tensors that state_dict returned, "):
+        reward.load_state_dict(saved)
 
 
 def test_a_state_of_other_settings_is_refused_and_nothing_changes():

@@ -93,6 +93,25 @@ def test_a_run_in_training_is_read_again_when_it_has_new_lines(tmp_path):
     assert line["charts"][0]["series"][0]["y"][-1] == 50.0
 
 
+def test_a_run_that_was_deleted_or_damaged_leaves_the_others(tmp_path):
+    kept, other = (write_run(tmp_path / name, "gail", course(10.0)) for name in ("a", "b"))
+    runs = Runs([other, kept])
+
+    def shown():
+        return [run["name"] for line in runs.describe() for run in line["runs"]]
+
+    assert shown() == ["b", "a"]
+    other.rename(tmp_path / "gone")
+    assert shown() == shown() == ["a"]
+    (tmp_path / "gone").rename(other)
+    assert shown() == ["b", "a"]
+    (other / "config.json").unlink()
+    (other / "metrics.jsonl").unlink()
+    assert shown() == ["a"]
+    kept.rename(tmp_path / "gone")
+    assert shown() == []
+
+
 def test_long_curves_are_thinned_and_keep_their_peaks():
     values = np.zeros(10_000)
     values[[1234, 8765]] = 5.0, -3.0

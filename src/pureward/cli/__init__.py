@@ -90,6 +90,8 @@ def _system_error_text(error: OSError) -> str:
         )
     if isinstance(error, FileExistsError | NotADirectoryError) and path:
         return f"{path} must be a folder or be in one, and a file is there; choose another"
+    if isinstance(error, FileNotFoundError) and path:
+        return f"{path} is not there, or cannot be made; choose another path"
     return str(error)
 
 

@@ -90,7 +90,10 @@ class Options:
             )
         for name in self.images or ():
             if name not in found:
-                raise InputError(f"unknown image {name!r}; choose from {list(found)}")
+                raise InputError(
+                    f"unknown image {name!r}; choose from {list(found)}: "
+                    "images=(...), or --images NAME"
+                )
         return self.images or tuple(found)
 
     def fill(self, found: Sequence[str | None]) -> list[str]:

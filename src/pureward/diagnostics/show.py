@@ -113,7 +113,9 @@ def find_policy(name: str, env: BatchEnv, seed: int) -> Policy:
     if name == "zero":
         return lambda state: state.new_zeros(len(state), env.action_size)
     if name and Path(name).is_dir():
-        return load_policy(Path(name), device=str(env.device)).act
+        own = load_policy(Path(name), device=str(env.device)).act
+        own(torch.zeros(1, env.state_size, device=env.device))  # refused before a film is begun
+        return own
     rule = "'random', 'zero', 'scripted' (lift and stack), a run directory or MODULE:FUNCTION"
     policy = import_function(name, f"policy must be {rule}")
 

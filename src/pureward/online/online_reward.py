@@ -194,7 +194,7 @@ class OnlineReward:
         Args:
             worlds: those worlds, bool (worlds,).
         """
-        cut = torch.as_tensor(worlds, device=self.device).bool().reshape(-1)
+        cut = self._flags(worlds, None, "worlds")
         self.frames.restart(cut)
         if self.learner.absorbing is not None:
             none = torch.zeros_like(cut)
@@ -274,6 +274,12 @@ class OnlineReward:
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Continue from a `state_dict` of a reward with the same data and settings."""
+        is_state = isinstance(saved, Mapping) and all(isinstance(v, Tensor) for v in saved.values())
+        if not is_state:
+            raise InputError(
+                "a state must be the tensors that state_dict returned, got "
+                f"{type(saved).__name__}; load them with torch.load first"
+            )
         wanted, given = _shapes(self.state_dict()), _shapes(saved)
         wrong = [name for name in wanted | given if wanted.get(name) != given.get(name)]
         if wrong:
@@ -294,9 +300,15 @@ class OnlineReward:
     def _write(self, kind: str, values: dict[str, float]) -> None:
         self._rows.append({"kind": kind, "step": self.frames.observed, **values})
 
-    def _flags(self, values: Any, worlds: int, name: str) -> Tensor:
-        flags = torch.as_tensor(values, device=self.device).bool().reshape(-1)
-        if len(flags) != worlds:
+    def _flags(self, values: Any, worlds: int | None, name: str) -> Tensor:
+        try:
+            flags = torch.as_tensor(values, device=self.device).bool().reshape(-1)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{name} must be True or False for each world, got {values!r:.40}; pass "
+                "a list of them"
+            ) from error
+        if worlds is not None and len(flags) != worlds:
             raise InputError(
                 f"{name} must have one flag per frame, {worlds}, got {len(flags)}; pass those of "
                 "all worlds"

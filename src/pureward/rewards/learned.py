@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -202,8 +203,8 @@ class LearnedReward:
         """
         if not self.spec.absorbing:
             return 0.0
-        if not 0 <= discount < 1:
-            raise InputError(f"discount must lie in [0, 1), got {discount}; try 0.99")
+        if not isinstance(discount, Real) or not 0 <= discount < 1:
+            raise InputError(f"discount must lie in [0, 1), got {discount!r}; try 0.99")
         return discount / (1.0 - discount) * float(self.absorbing_reward())
 
     @torch.no_grad()

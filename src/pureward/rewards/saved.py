@@ -48,6 +48,8 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
         directory: the folder; it is made if it does not exist.
     """
     folder = Path(directory)
+    if folder.is_file():
+        raise InputError(f"a reward is saved as a folder, and {folder} is a file; choose another")
     networks = [] if reward.discriminator is None else [reward.discriminator]
     parts = dict(zip(_part_names(reward.spec), networks + reward.members, strict=True))
     weights = nn.ModuleDict(parts).state_dict()

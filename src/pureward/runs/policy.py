@@ -80,7 +80,7 @@ def load_policy(
         ) from error
     network = AGENTS[config.algorithm].policy(config.agent, *sizes)
     network.load_state_dict(tensors)
-    act = _greedy(network.to(device), sizes[0], path)
+    act = _greedy(network.to(device), sizes[0], path, run)
     return SavedPolicy(config=config, env_steps=env_steps, act=act, action_size=sizes[1])
 
 
@@ -111,13 +111,14 @@ def _check_shapes(
             )
 
 
-def _greedy(network: torch.nn.Module, state_size: int, path: Path) -> Policy:
+def _greedy(network: torch.nn.Module, state_size: int, path: Path, run: Path) -> Policy:
     @torch.no_grad()
     def act(state: Tensor) -> Tensor:
         if state.shape[-1] != state_size:
             raise InputError(
                 f"policy {path} acts on states of {state_size} numbers, got "
-                f"{state.shape[-1]}; it was trained on another task, choose that one"
+                f"{state.shape[-1]}; choose the task and the state it was trained on, or show the "
+                f"run itself: pureward show {run}"
             )
         return network(state)
 

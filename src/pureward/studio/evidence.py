@@ -61,7 +61,7 @@ class Runs:
 
     def __init__(self, paths: list[Path]) -> None:
         """Read each run once, so that a bad one is refused at the start."""
-        self._known: dict[Path, tuple[Any, History]] = {}
+        self._known: dict[Path, tuple[Any, History | None]] = {}
         self._seen: list[History] = []
         self._lines: list[dict[str, Any]] = []
         self.searches = [Search(path) for path in paths]
@@ -69,14 +69,22 @@ class Runs:
         self.describe()  # the first page need not wait for it
 
     def histories(self) -> list[History]:
-        """Return the runs as they are now; those that did not change are not read again."""
+        """Return the runs as they are now; those that did not change are not read again.
+
+        Those that were deleted or damaged since the start are left out.
+        """
         for path in self._paths:
-            metrics = RunDirectory(path).metrics
-            seen = metrics.stat() if metrics.is_file() else None
-            stamp = None if seen is None else (seen.st_size, seen.st_mtime_ns)
-            if path not in self._known or self._known[path][0] != stamp:
-                self._known[path] = (stamp, read_history(path))
-        return [self._known[path][1] for path in self._paths]
+            before, history = self._known.get(path, (None, None))
+            try:
+                stamp = _stamp(path)
+                if history is None or before != stamp:
+                    self._known[path] = (stamp, read_history(path))
+            except (InputError, OSError):
+                if path not in self._known:
+                    raise
+                self._known[path] = (None, None)
+        found = [self._known[path][1] for path in self._paths]
+        return [history for history in found if history is not None]
 
     def describe(self) -> list[dict[str, Any]]:
         """Return each line of runs that differ only in their seed: curves and verdicts."""
@@ -269,6 +277,13 @@ def _tracks(scored: ScoredEpisode) -> dict[str, list[float]]:
     """What a reward says of every step."""
     tracks = {"paid": scored.learned, "r_φ": scored.predicted, "D": scored.success}
     return {name: values.tolist() for name, values in tracks.items() if values is not None}
+
+
+def _stamp(path: Path) -> tuple[int, int] | bool:
+    """What changes when a run does."""
+    metrics = RunDirectory(path).metrics
+    seen = metrics.stat() if metrics.is_file() else None
+    return path.is_dir() if seen is None else (seen.st_size, seen.st_mtime_ns)
 
 
 def _told(path: Path) -> dict[str, str]:

@@ -95,7 +95,7 @@ def test_two_cameras_of_an_archive_are_stacked(tmp_path):
     dataset = pureward.read_episodes(tmp_path / "two.npz", images=("side", "top"), size=None)
     frames = dataset[0].frames
     assert torch.equal(frames[3:5], torch.cat([255 - FRAMES, FRAMES], dim=1)[3:5])
-    with pytest.raises(pureward.InputError, match="unknown image 'front'; choose from"):
+    with pytest.raises(pureward.InputError, match="unknown image 'front'; .* or --images"):
         pureward.read_episodes(tmp_path / "two.npz", images="front")
 
 
@@ -111,6 +111,19 @@ def test_folders_of_splits(tmp_path):
     np.save(tmp_path / "beside.npy", IMAGES)
     with pytest.raises(pureward.InputError, match="all episodes must be in folders of splits"):
         pureward.read_episodes(tmp_path)
+
+
+def test_episodes_in_folders_that_are_no_splits_are_refused_beside_splits(tmp_path):
+    for folder in ("train", "held_out", "failures", ".cache", "notes"):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "one.npy", IMAGES)
+    (tmp_path / "notes/one.npy").rename(tmp_path / "notes/one.txt")
+    told = "folders of splits are train, held-out and failure, got failures, held_out; rename or"
+    with pytest.raises(pureward.InputError, match=told):
+        pureward.read_episodes(tmp_path)
+    (tmp_path / "held_out").rename(tmp_path / "held-out")
+    (tmp_path / "failures").rename(tmp_path / "failure")
+    assert len(pureward.read_episodes(tmp_path)) == 3
 
 
 def test_files_are_in_the_order_of_their_numbers(tmp_path):

@@ -67,6 +67,13 @@ def test_a_folder_of_folders(tmp_path):
     assert [e.split for e in pureward.read_episodes(tmp_path / "tagged")] == ["train", "failure"]
 
 
+def test_a_misspelt_folder_of_a_split_is_refused(tmp_path):
+    for split in ("train", "val"):
+        write(tmp_path / split / "a", IMAGES[:3])
+    with pytest.raises(pureward.InputError, match="train, held-out and failure, got val; rename"):
+        pureward.read_episodes(tmp_path)
+
+
 def test_a_jpeg_that_is_named_png_is_lossy(tmp_path):
     folder = write(tmp_path / "one", IMAGES[:3])
     Image.fromarray(IMAGES[0]).save(folder / "frame_0.png", format="JPEG")

@@ -58,6 +58,16 @@ def test_columns_and_splits(tmp_path):
     assert [e.split for e in without].count("held-out") == 1
 
 
+def test_a_held_out_demo_that_is_absent_is_refused(tmp_path):
+    path = write(tmp_path / "x.hdf5")
+    with h5py.File(path, "a") as file:
+        file["mask/valid"][0] = b"demo_9"
+    with pytest.raises(
+        pureward.InputError, match="mask/valid must name demos of data, got demo_9;"
+    ):
+        pureward.read_episodes(path)
+
+
 def test_the_last_image_is_repeated_where_its_arrival_is_not_stored(tmp_path):
     frames = pureward.read_episodes(write(tmp_path / "x.hdf5"), size=None)[1].frames
     shown = channels_first(images("demo_2"))

@@ -108,7 +108,10 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
             )
     for name in named:
         if name not in columns:
-            raise InputError(f"unknown image {name!r}; choose from {list(columns)}")
+            raise InputError(
+                f"unknown image {name!r}; choose from {list(columns)}: "
+                "images=(...), or --images NAME"
+            )
         if not 3 <= len(columns[name].shape) <= 5 or 0 in columns[name].shape:
             raise InputError(
                 f"{name} must be images, (time, height, width, 3), got shape "

@@ -100,7 +100,20 @@ def list_episodes(path: Path, is_episode: Callable[[Path], bool]) -> list[tuple[
             f"{path}: all episodes must be in folders of splits, or none, and some are beside "
             "them; move those"
         )
+    if True in named:
+        _check_others(path, is_episode)
     return found
+
+
+def _check_others(path: Path, is_episode: Callable[[Path], bool]) -> None:
+    """Refuse folders beside those of splits with episodes, which would not be read."""
+    others = [one for one in _listed(path) if one.is_dir() and one.name not in SPLITS]
+    unread = sorted(one.name for one in others if any(map(is_episode, _listed(one))))
+    if unread:
+        raise InputError(
+            f"{path}: folders of splits are {', '.join(SPLITS[:-1])} and {SPLITS[-1]}, got "
+            f"{', '.join(unread)}; rename or move what has another name"
+        )
 
 
 def in_order(path: Path) -> list[tuple[int, str]]:

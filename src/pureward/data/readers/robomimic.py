@@ -89,6 +89,9 @@ def _splits(root: h5py.File, demos: list[str], options: Options) -> list[str]:
             column = _column(masks, name)
             if column is not None:
                 found |= {_text(demo): split for demo in column[()].reshape(-1)}
+    absent = sorted({name for name, split in found.items() if split == HELD_OUT} - set(demos))
+    if absent:
+        raise InputError(f"mask/valid must name demos of data, got {absent[0]}; correct it")
     if HELD_OUT not in found.values():
         return options.splits(len(demos))
     return [found.get(demo, TRAIN) for demo in demos]
