@@ -167,9 +167,9 @@ def test_a_prior_is_one_number(small_network):
         assert made.prior.shape == ()
     rounded_away = [1 - 1e-9, 1e-50]
     for wrong in (torch.tensor([0.4, 0.5]), torch.tensor([np.nan]), "0.5", None, *rounded_away):
-        with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), also when rounded to float32, got"):
+        with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\) in float32, got"):
             made.set_prior(wrong)
-        with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\), also when rounded to float32, got"):
+        with pytest.raises(InputError, match=r"prior must lie inside \(0, 1\) in float32, got"):
             Discriminator(config_of(small_network), prior=wrong)
     assert made.prior == 0.25
 

@@ -186,7 +186,5 @@ def checked_prior(prior: float | Tensor) -> float:
     """Return a prior as a float; raise `InputError` unless it is inside (0, 1) in float32."""
     value = prior.item() if isinstance(prior, Tensor) and prior.numel() == 1 else prior
     if not isinstance(value, Real) or not 0 < np.float32(value) < 1:
-        raise InputError(
-            f"prior must lie inside (0, 1), also when rounded to float32, got {prior}; try 0.5"
-        )
+        raise InputError(f"prior must lie inside (0, 1) in float32, got {prior}; try 0.5")
     return float(value)
