@@ -29,7 +29,7 @@ class Own(AgentConfig):
         (RunConfig, {"worlds": "8"}, "worlds must be a whole number, without quotes, got '8'"),
         (RunConfig, {"reward": View()}, r"reward must be of type RewardConfig, got View\("),
         (RunConfig, {"agent": Own(size="8")}, "agent.size must be a whole number, without quotes"),
-        (RunConfig, {"prior": 1}, 'prior must be text, got 1; leave it out for the default, ""$'),
+        (RunConfig, {"prior": 1}, "prior must be text, got 1; leave it out for the default$"),
         (RunConfig, {"images": "top"}, "images must be a list of text, got 'top'"),
         (RunConfig, {"videos": 1}, "videos must be true or false, got 1; .* default, false$"),
         (RewardModelConfig, {"patience": "5"}, "patience must be a whole number, without quotes"),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dataclasses of settings, checked against the types of their defaults."""
 
-import json
 import math
 import os
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
@@ -75,9 +74,7 @@ def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
         value = value.tolist()
     if type(default) is int and isinstance(value, float) and value.is_integer():
         value = int(value)
-    unsaid = default is None or is_dataclass(default)
-    shown = "" if unsaid else f", {json.dumps(default, default=str)}"
-    value = _checked(name, value, default, f"leave it out for the default{shown}")
+    value = _checked(name, value, default, "leave it out for the default")
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, float) and not math.isfinite(number):
             raise InputError(

@@ -1,5 +1,7 @@
 """Warnings about the data of a run."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -66,3 +68,22 @@ def test_equal_frames_give_a_warning(same, tmp_path, capsys):
     loaded(tmp_path, [("train", black), ("held-out", other)])
     warning = f"warning: all frames of {tmp_path} are equal, and a reward cannot learn"
     assert (warning in capsys.readouterr().out) is same
+
+
+@pytest.mark.parametrize(("last", "warned"), [(0.0, True), (1.0, False)])
+def test_annotations_with_one_reward_give_a_warning(last, warned, tmp_path, capsys):
+    rewards = torch.zeros(STEPS)
+    rewards[-1] = last
+    episode = Episode(
+        rewards=rewards,
+        rated=True,
+        actions=torch.zeros(STEPS, 2),
+        simulator={"qpos": torch.zeros(STEPS + 1, 2)},
+        frames=noise(),
+    )
+    write_episodes(tmp_path, [episode, replace(episode, split="held-out")], task="reach")
+    config = RunConfig(task="reach", method="prl", annotations=str(tmp_path), device="cpu")
+    with pureward.make("reach", 1, "cpu", cameras=True) as env:
+        load_supervision(config, env)
+    warning = f"warning: {tmp_path}: all rewards are 0, and a reward model can learn nothing"
+    assert (warning in capsys.readouterr().out) is warned

@@ -17,7 +17,8 @@ from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
 from pureward.errors import InputError
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states
-from pureward.offline.survey import Survey, Surveyed, reward_problem, survey
+from pureward.offline.survey import Survey, Surveyed, survey
+from pureward.rewards.annotations import reward_problem
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pureward.data.dataset import Source
 
 _CLIP = 256  # frames in memory at once
-_LARGE = 10.0  # rewards of a step are about 1 in the settings of pureward
 _EMPTY = 2.0  # standard deviation of grey levels below which a frame shows nothing
 
 
@@ -121,22 +120,6 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
         )
     alike = torch.cat([first for first in firsts if first.shape == firsts[0].shape])
     return Survey(name=name, dataset=dataset, episodes=found, firsts=alike, painter=painter)
-
-
-def reward_problem(name: str, low: float, high: float) -> str:
-    """Return what is wrong with rewards from `low` to `high`, with its remedy; "" if nothing is."""
-    largest = max(abs(low), abs(high))
-    if low == high:
-        return (
-            f"{name}: all rewards are {low:g}, and a reward model can learn nothing from them; "
-            "annotate failures too, or use the episodes as demonstrations"
-        )
-    if largest > _LARGE:
-        return (
-            f"{name}: rewards reach {low:g} and {high:g}, and about 1 per step is expected; divide "
-            f"them by {largest:g}"
-        )
-    return ""
 
 
 def _frame(episode: Episode, instant: int, painter: Painter | None) -> Tensor:

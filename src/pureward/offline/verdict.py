@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pureward.diagnostics.probe import SOURCES
 from pureward.diagnostics.verdict import Numbers, Rows, Verdict, find_verdict
-from pureward.offline.survey import reward_problem
+from pureward.rewards.annotations import reward_problem
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
 

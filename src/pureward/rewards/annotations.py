@@ -10,6 +10,7 @@ from pureward.types import checked_tensor
 
 # Fixed, so that a second fit on the same data holds out the same episodes.
 SPLIT_SEED = 0
+_LARGE = 10.0  # rewards of a step are about 1 in the settings of pureward
 
 
 def check_shapes(
@@ -41,6 +42,22 @@ def finite_rewards(rewards: Tensor, episodes: Tensor | None = None) -> Tensor:
             "drop or repair that episode"
         )
     return rounded
+
+
+def reward_problem(name: str, low: float, high: float) -> str:
+    """Return what is wrong with rewards from `low` to `high`, with its remedy; "" if nothing is."""
+    largest = max(abs(low), abs(high))
+    if low == high:
+        return (
+            f"{name}: all rewards are {low:g}, and a reward model can learn nothing from them; "
+            "annotate failures too, or use the episodes as demonstrations"
+        )
+    if largest > _LARGE:
+        return (
+            f"{name}: rewards reach {low:g} and {high:g}, and about 1 per step is expected; divide "
+            f"them by {largest:g}"
+        )
+    return ""
 
 
 def split_by_episode(count: int, episodes: Tensor | None, share: float) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from pureward.envs import BatchEnv
 from pureward.envs.batch import frame_keys
 from pureward.errors import InputError, warn
 from pureward.online.supervision import Supervision
+from pureward.rewards.annotations import reward_problem
 from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
 
@@ -55,6 +56,10 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
             f"no episode of {path} is held out (it has {len(episodes)}), so the probes "
             "cannot show how the reward generalises; collect more"
         )
+    if METHODS[config.method].needs_annotations:
+        low, high = data.train.rewards.aminmax()
+        if problem := reward_problem(str(path), float(low), float(high)):
+            warn(problem)
     return data
 
 
