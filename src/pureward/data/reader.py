@@ -4,7 +4,7 @@
 To add your own, use `READERS.register("mine")(Reader(...))`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -89,11 +89,7 @@ class Options:
                 "channels: images=(...), or --images NAME NAME"
             )
         for name in self.images or ():
-            if name not in found:
-                raise InputError(
-                    f"unknown image {name!r}; choose from {list(found)}: "
-                    "images=(...), or --images NAME"
-                )
+            check_image(name, found)
         return self.images or tuple(found)
 
     def fill(self, found: Sequence[str | None]) -> list[str]:
@@ -118,3 +114,12 @@ class Reader:
 
 #: Name → reader.
 READERS: Registry[Reader] = Registry("reader")
+
+
+def check_image(name: str, found: Iterable[str]) -> None:
+    """Refuse the name of an image that a source does not have."""
+    names = list(found)
+    if name not in names:
+        raise InputError(
+            f"unknown image {name!r}; choose from {names}: images=(...), or --images NAME"
+        )

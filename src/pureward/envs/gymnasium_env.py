@@ -249,11 +249,11 @@ class GymnasiumEnv(BatchEnv):
         for key in keys:
             self._check_part(repr(key), space[key])
         if not wanted:
-            self._tell_images({key: space[key] for key in keys})
+            self._warn_of_images({key: space[key] for key in keys})
         return keys
 
-    def _tell_images(self, parts: dict[str, spaces.Space]) -> None:
-        """Warn of images in a state that nobody chose: they make it large and slow."""
+    def _warn_of_images(self, parts: dict[str, spaces.Space]) -> None:
+        """Warn if a state whose keys were not chosen has images, which make it large and slow."""
         sizes = {key: math.prod(part.shape or ()) for key, part in parts.items()}
         images = [key for key, part in parts.items() if _may_be_image(part)]
         others = [key for key in parts if key not in images]

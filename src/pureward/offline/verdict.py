@@ -48,9 +48,10 @@ def fit_verdict(
     found = find_verdict(list({row.get("kind"): row for row in rows}.values()), method)
     explained = found.numbers.get("model/explained")
     unknown = explained is None and rewards is not None
-    share = "" if explained is None else f"{explained:.0%} of the variance of held-out rewards"
-    model = share and f"r_φ explains {share}"
-    if unknown:
+    model = ""
+    if explained is not None:
+        model = f"r_φ explains {explained:.0%} of the variance of held-out rewards"
+    elif unknown:
         model = "no two held-out rewards differ, so what r_φ explains is unknown; annotate more"
     name, sentence = found.name, found.sentence
     own = {SOURCES["replay"]: logs, "annotated episodes": positives}

@@ -20,7 +20,7 @@ from pureward.data.arrays import COLUMNS, check_several, make_episode
 from pureward.data.episodes import Episode
 from pureward.data.guard import FETCH, check_file, check_fits, guarding
 from pureward.data.lazy import Images, LazyEpisodes, LazyFrames, per_block
-from pureward.data.reader import Dataset, Options
+from pureward.data.reader import Dataset, Options, check_image
 from pureward.data.readers.recognise import is_array, list_episodes
 from pureward.errors import InputError
 
@@ -107,11 +107,7 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
                 f"{list(columns)}; name it frames, or pass images=(...), --images NAME"
             )
     for name in named:
-        if name not in columns:
-            raise InputError(
-                f"unknown image {name!r}; choose from {list(columns)}: "
-                "images=(...), or --images NAME"
-            )
+        check_image(name, columns)
         if not 3 <= len(columns[name].shape) <= 5 or 0 in columns[name].shape:
             raise InputError(
                 f"{name} must be images, (time, height, width, 3), got shape "
