@@ -31,7 +31,7 @@ figure hacking --task stack --seeds 3
 # The controlled experiments, and lift without the script.
 [ -n "${DRY:-}" ] || [ -d runs/demonstrations-200 ] || \
     pureward collect lift --policy results/jaco/experts/lift \
-        --episodes 200 --held-out 50 --seed 77 --out runs/demonstrations-200
+        --episodes 200 --held-out 50 --seed 77 --compact --out runs/demonstrations-200
 for name in true-reward true-reward-stack more-updates more-demonstrations higher-ceiling \
     without-script; do
     pureward sweep "results/$name.toml" --out "$out/$name" --at-once "$at_once" ${DRY:-}
