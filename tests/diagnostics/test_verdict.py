@@ -195,6 +195,19 @@ def test_a_gate_that_starves_the_agent_since_d_memorised_is_told():
     assert "memorised" not in verdict("nn-purl", **SUPERVISED["starved"]).sentence
 
 
+def test_a_gate_that_starves_an_agent_better_than_its_data_is_told():
+    """As pnrl on the walker, seed 0: D accepts 69% of failures and 7% of the agent's frames."""
+    last = {"return": 354.0, "reward_error": -280.0}
+    course = rows(probe=probe(0.60, 0.53, 0.69, 0.07), eval=last)
+    assert "D accepts" not in find_verdict(course, "pnrl", expert=932.0, failure=28.0).sentence
+    course[1]["return"] = 871.0
+    for method, remedy in (("pnrl", "a non-negative risk (nn-purl), or more"), ("nn-purl", "more")):
+        found = find_verdict(course, method, expert=932.0, failure=28.0)
+        assert found.name == "starved"
+        assert "D accepts 69% of the failures, although the agent was better" in found.sentence
+        assert f"; try {remedy} good episodes; the true return" in found.sentence
+
+
 def test_a_policy_that_was_better_than_half_way_and_fell_is_not_unfinished():
     """As purl on lift, seed 0: best return 298, last 142; 77% and 32% of the way."""
     course = rows(probe=probe(0.69, 0.6, 0.29, 0.35), eval={"return": 142.0})

@@ -227,7 +227,8 @@ def _model_faults(n: Numbers, method: Method) -> Found:
         missing = "" if error is None else f"; predicted − true return is {error:+.1f}"
         yield (
             "starved",
-            f"the gate is open on {opened:.0%} of the agent's frames{missing}{_memory(n, method)}",
+            f"the gate is open on {opened:.0%} of the agent's frames{missing}"
+            + (_memory(n, method) or _outgrown(n, method)),
         )
 
 
@@ -292,6 +293,18 @@ def _memory(n: Numbers, method: Method) -> str:
     data, other = ("demonstrations", "nn-pugail") if imitates else ("annotated episodes", "nn-purl")
     risk = "" if method.risk == "nnpu" else f"a non-negative risk ({other}), or "
     return f"; D has memorised its {data}: try {risk}more {data}"
+
+
+def _outgrown(n: Numbers, method: Method) -> str:
+    """Whether D accepts failures rather than an agent that was good, and what to try."""
+    failures, own = n.get("success/failure", 0.0), n.get("success/replay", math.inf)
+    if failures - own <= OVERFIT or n.get("share_of_expert/best", 0.0) < POOR:
+        return ""
+    risk = "" if method.risk == "nnpu" else "a non-negative risk (nn-purl), or "
+    return (
+        f"; D accepts {failures:.0%} of the failures, although the agent was better: good frames "
+        f"are probably rare among the annotated ones; try {risk}more good episodes"
+    )
 
 
 def _fell(n: Numbers) -> bool:
