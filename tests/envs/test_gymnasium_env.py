@@ -148,10 +148,14 @@ def test_what_cannot_be_trained_is_refused():
         worlds(1, spoil="unbounded")
     with pytest.raises(InputError, match="keys are chosen from a dict observation"):
         worlds(1, cameras=True, frames="pixels")
-    with pytest.raises(SimulationError, match="could not be made"):
-        GymnasiumEnv("gym:Nothing-v0", find_maker("gym:Nothing-v0"), **made)
     with pytest.raises(InputError, match="an environment is a task, gym:ID or MODULE:FUNCTION"):
         find_maker("no_such_module:make")
+
+
+@pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment")
+@pytest.mark.parametrize("name", ["Pendulum-v1", "Pendulum", "gymnasium:Pendulum-v1"])
+def test_an_id_may_have_a_module_and_lack_its_version(name):
+    assert isinstance(find_maker(f"gym:{name}")(), gymnasium.Env)
 
 
 class Keyed(gymnasium.Env):
