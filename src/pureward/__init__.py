@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pureward.errors import missing_extra
+from pureward.interrupt import end_imports_at_interrupt
 
 if TYPE_CHECKING:
     from pureward.agents import AGENTS as AGENTS
@@ -151,6 +152,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
+end_imports_at_interrupt()
 if find_spec("gymnasium") is not None:
     from pureward.gym import register
 
