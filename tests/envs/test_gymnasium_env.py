@@ -9,7 +9,6 @@ import torch
 from gymnasium import spaces
 
 from pureward.cli import main
-from pureward.envs import gymnasium_env
 from pureward.envs.gymnasium_env import GymnasiumEnv
 from pureward.envs.makers import find_maker
 from pureward.errors import InputError, SimulationError
@@ -228,18 +227,14 @@ def test_check_takes_frames_of_the_observation():
     assert not found.leak.found, "the data has the first frames of the environment"
 
 
-def test_images_in_a_state_that_was_not_chosen_are_told_once(capsys):
+def test_images_in_a_state_that_was_not_chosen_are_in_its_warning():
     def told(**options):
-        GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, **options)
-        return capsys.readouterr().out
+        return GymnasiumEnv("keyed", Keyed, worlds=1, device=CPU, **options).warning
 
-    gymnasium_env._warn_once.cache_clear()
     assert told() == (
-        "warning: the policy's state has 6,147 numbers, 6,144 of them of what looks like images, "
-        "left, right; in training, --state arm,goal leaves those out, --frames left,right gives "
-        "them to the reward\n"
+        "the policy's state has 6,147 numbers, 6,144 of them of what looks like images, left, "
+        "right; --state arm,goal leaves those out, --frames left,right gives them to the reward"
     )
-    assert told() == ""
     assert "--frames left,right gives" in told(cameras=True, frames="left")
     for chosen in ({"state": "arm,left"}, {"frames": "left,right"}):
         assert told(**chosen) == ""
