@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 # Public names: the module of each, and its name there. They are imported on first use, so that
-# `import pureward` is fast and needs neither torch nor a simulator.
+# `import pureward` is fast and needs neither torch nor a simulator. Type checkers cannot read this
+# table: they need the imports above, and the list below for names that are renamed. Tests compare.
 _PUBLIC = {
     "AGENTS": "pureward.agents:AGENTS",
     "ENVIRONMENTS": "pureward.envs:ENVIRONMENTS",
