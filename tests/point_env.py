@@ -33,6 +33,23 @@ class PointEnv(gymnasium.Env):
         return np.broadcast_to(row[None, :, None], (96, 96, 3))
 
 
+class Watched(PointEnv):
+    """Observes an image beside the place."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        camera = spaces.Box(0, 255, (8, 8, 3), np.uint8)
+        self.observation_space = spaces.Dict({"place": self.observation_space, "camera": camera})
+
+    def reset(self, *, seed=None, options=None):
+        place, info = super().reset(seed=seed)
+        return {"place": place, "camera": np.zeros((8, 8, 3), np.uint8)}, info
+
+    def step(self, action):
+        place, *others = super().step(action)
+        return {"place": place, "camera": np.zeros((8, 8, 3), np.uint8)}, *others
+
+
 class Silent(PointEnv):
     """Does not report success."""
 

@@ -10,7 +10,7 @@ ROOT = Path(pureward.__file__).parent
 
 #: The rows of the layout, lowest first; rooms of one row do not import each other.
 ROWS = [
-    {"errors", "interval", "progress"},
+    {"errors", "interrupt", "interval", "progress"},
     {"types", "registry", "settings", "gym"},
     {"files", "pixels", "capture", "adam", "distributed.children", "distributed.cluster"},
     {"kernels.sim"},

@@ -140,18 +140,32 @@ def test_a_saved_reward_names_a_registered_network(reward):
 @pytest.mark.parametrize(
     "command",
     [
-        ["config", "nowhere:make"],
-        ["expert", "nowhere:make", "--out", "run"],
-        ["train", "nowhere:make", "--demonstrations", "nowhere", "--out", "run"],
-        ["collect", "nowhere:make", "--policy", "nowhere", "--out", "run"],
-        ["sweep", "mine.toml", "--out", "run"],
+        "config {}",
+        "show {} --out run",
+        "expert {} --out run",
+        "train {} --demonstrations nowhere --out run",
+        "collect {} --policy nowhere --out run",
+        "sweep mine.toml --out run",
     ],
 )
-def test_a_misspelt_name_of_a_user_is_told_before_anything_else(command, tmp_path, capsys):
-    (tmp_path / "mine.toml").write_text('task = "nowhere:make"\n[vary]\nseed = [0]\n')
-    with pytest.raises(SystemExit):
-        main(command)
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("nowhere:make", "an environment is a task, gym:ID or MODULE:FUNCTION"),
+        ("gym:Nowhere-v0", "gym:ID must be registered with Gymnasium"),
+        ("gym:Pendulum-v99", "gym:ID must be registered with Gymnasium"),
+        ("gym:nowhere:Pendulum-v1", "gym:ID must be registered with Gymnasium"),
+        ("gym:", "gym:ID must be registered with Gymnasium"),
+    ],
+)
+def test_a_misspelt_name_of_a_user_is_told_before_anything_else(
+    command, name, rule, tmp_path, capsys
+):
+    (tmp_path / "mine.toml").write_text(f'task = "{name}"\n[vary]\nseed = [0]\n')
+    with pytest.raises(SystemExit) as end:
+        main(command.format(name).split())
     said = capsys.readouterr()
+    assert end.value.code == 2
     assert said.out == ""
-    assert "an environment is a task, gym:ID or MODULE:FUNCTION, got 'nowhere:make'" in said.err
+    assert said.err.startswith(f"pureward: {rule}, got {name!r}")
     assert not (tmp_path / "run").exists()

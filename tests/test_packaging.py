@@ -1,5 +1,6 @@
 """What is installed, what is imported, and what is said if a package is missing."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -132,6 +133,18 @@ def test_an_update_imports_no_compiler():
 def test_every_public_name_is_there():
     assert sorted(pureward.__all__) == sorted([*pureward._PUBLIC, "__version__"])
     assert all(getattr(pureward, name) is not None for name in pureward.__all__)
+
+
+def test_type_checkers_find_every_public_name_where_it_is_imported_from():
+    tree = ast.parse(Path(pureward.__file__).read_text())
+    typed = {
+        name.asname: f"{node.module}:{name.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.asname
+    }
+    assert typed == pureward._PUBLIC
 
 
 def test_the_version():

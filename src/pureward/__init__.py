@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pureward.errors import missing_extra
+from pureward.interrupt import end_imports_at_interrupt
 
 if TYPE_CHECKING:
     from pureward.agents import AGENTS as AGENTS
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 # Public names: the module of each, and its name there. They are imported on first use, so that
-# `import pureward` is fast and needs neither torch nor a simulator.
+# `import pureward` is fast and needs neither torch nor a simulator. Type checkers cannot read this
+# table: they need the imports above, and the list below for names that are renamed. Tests compare.
 _PUBLIC = {
     "AGENTS": "pureward.agents:AGENTS",
     "ENVIRONMENTS": "pureward.envs:ENVIRONMENTS",
@@ -151,6 +153,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
+end_imports_at_interrupt()
 if find_spec("gymnasium") is not None:
     from pureward.gym import register
 

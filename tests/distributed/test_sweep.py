@@ -117,7 +117,58 @@ def test_runs_train_once_and_the_table_has_means_over_seeds(tmp_path, capsys, mo
         read_sweep(changed, out=tmp_path / "out")
 
 
+def damaged(folder: Path) -> None:
+    """Write data that is there and cannot be read."""
+    folder.mkdir(parents=True)
+    (folder / "metadata.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("vary", "base", "lost"),
+    [
+        ('method = ["truth", "gail"]', BASE, "data/demos"),
+        ('method = ["gail", "nn-purl"]', BASE, "data/rated"),
+        ('reward.risk = ["nnpnu"]', BASE + 'method = "pugail"\nfailures = "data/bad"', "data/bad"),
+    ],
+)
+@pytest.mark.parametrize("dry", [True, False])
+def test_missing_data_is_told_before_a_run_starts(
+    vary, base, lost, dry, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pureward.distributed.sweep.run_jobs", lambda *_: pytest.fail("started"))
+    for name in {"data/demos", "data/rated"} - {lost}:
+        damaged(tmp_path / name)
+    command = ["sweep", str(written(tmp_path, vary, base)), "--out", "out"]
+    with pytest.raises(SystemExit) as end:
+        main(command + ["--dry-run"] * dry)
+    out, said = capsys.readouterr()
+    assert end.value.code == 2
+    assert said.startswith(f"pureward: {lost} is not a dataset, and no file or folder in ")
+    assert said.count("\n") == 1
+    assert ("waiting" in out) == dry
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_is_not_read_before_its_run_starts(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, 'method = ["gail", "nn-purl"]')
+    damaged(tmp_path / "data/demos")
+    damaged(tmp_path / "data/rated")
+    main(["sweep", str(path), "--dry-run"])
+    assert capsys.readouterr().out.count("waiting") == 2
+
+
+def test_finished_runs_need_no_data(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pureward.distributed.training.Training.finished", lambda _: True)
+    main(["sweep", str(written(tmp_path, "seed = [0, 1]")), "--dry-run"])
+    assert capsys.readouterr().out.count("finished") == 2
+
+
 def test_a_failed_run_is_reported_and_others_finish(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    damaged(tmp_path / "data/demos")
     monkeypatch.setattr("pureward.distributed.jobs._POLL_SECONDS", 0.01)
     monkeypatch.setattr("pureward.distributed.sweep.run_sweep", lambda s, _: run_sweep(s, AtOnce()))
     path = written(tmp_path, 'method = ["truth", "gail"]')
@@ -132,7 +183,7 @@ def test_a_failed_run_is_reported_and_others_finish(tmp_path, capsys, monkeypatc
 
 def test_without_ray_one_sentence_says_what_to_install(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    path = written(tmp_path, "seed = [0]", BASE)
+    path = written(tmp_path, 'method = ["truth"]')
     with pytest.raises(SystemExit) as end:
         main(["sweep", str(path), "--out", str(tmp_path / "out"), "--executor", "ray"])
     assert end.value.code == 2
@@ -140,7 +191,7 @@ def test_without_ray_one_sentence_says_what_to_install(tmp_path, capsys, monkeyp
 
 
 def test_the_local_executor_takes_no_address(tmp_path, capsys):
-    path = written(tmp_path, "seed = [0]", BASE)
+    path = written(tmp_path, 'method = ["truth"]')
     with pytest.raises(SystemExit) as end:
         main(["sweep", str(path), "--out", str(tmp_path / "out"), "--address", "auto"])
     assert end.value.code == 2

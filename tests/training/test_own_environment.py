@@ -153,6 +153,14 @@ def test_recordings_that_state_no_ends_terminate_before_the_time_limit(
     assert printed.count("does not state") == 1
 
 
+@pytest.mark.parametrize("actors", [1, 0])
+def test_images_in_the_policys_state_are_told_once(actors, tmp_path, capfd):
+    config = tiny(tmp_path / "run", task="point_env:Watched", actors=actors, env_steps=80)
+    assert pureward.train(config).state == "finished"
+    said = capfd.readouterr().out  # that of the actor, too
+    assert said.count("warning: the policy's state has 193 numbers, 192 of them of what") == 1
+
+
 def vector_of_points(num_envs, render_mode=None):
     return SyncVectorEnv([lambda: PointEnv(render_mode)] * num_envs)  # resets in the next step
 

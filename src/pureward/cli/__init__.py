@@ -13,9 +13,9 @@ from pureward.cli.runs import config, run_verbs, settings_shown
 from pureward.cli.sweeping import reproduce, sweep
 from pureward.cli.verbs import collect, demo, evaluate, plot, probe, show, studio, tasks
 from pureward.errors import InputError, SimulationError, TrainingError, in_brief, lacks_memory
+from pureward.interrupt import INTERRUPTED
 
-# Exit codes of a shell for a process that SIGPIPE or SIGINT ended.
-_PIPE_CLOSED, _INTERRUPTED = 141, 130
+_PIPE_CLOSED = 141  # exit code of a shell for a process that SIGPIPE ended
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (SimulationError, TrainingError) as error:
         _exit(error, 1)
     except KeyboardInterrupt:
-        _exit("interrupted", _INTERRUPTED)
+        _exit("interrupted", INTERRUPTED)
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise

@@ -41,11 +41,13 @@ def sweep(
         dry_run: list the runs, and run nothing.
     """
     from pureward.distributed.jobs import make_executor
-    from pureward.distributed.sweep import read_sweep, run_sweep, table
+    from pureward.distributed.sweep import check_data, read_sweep, run_sweep, table
 
     found = read_sweep(file, out=out, device=device)
     if dry_run:
         print(table(found, {}), end="")
+    check_data(found)
+    if dry_run:
         return
     place = found.runs[0].config.device
     chosen = make_executor(executor, device=place, at_once=at_once, address=address)

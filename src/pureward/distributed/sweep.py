@@ -32,6 +32,7 @@ from pureward.runs.config_file import read_toml
 from pureward.runs.directory import RunDirectory
 from pureward.runs.log import read_metrics
 from pureward.training.presets import preset
+from pureward.training.supervision import check_supervision
 
 _VARY = "vary."
 _MOST_RUNS = 10_000
@@ -119,6 +120,13 @@ def _check(path: Path, runs: Iterable[Training]) -> None:
             )
         seen.add(run.out)
         run.check_settings()
+
+
+def check_data(sweep: Sweep) -> None:
+    """Raise InputError if data of a run that is not finished is missing; only names are read."""
+    left = [run.config for run in sweep.runs if not run.finished()]
+    for config in {(c.demonstrations, c.annotations, c.failures): c for c in left}.values():
+        check_supervision(config)
 
 
 def run_sweep(sweep: Sweep, executor: Executor) -> list[Outcome]:

@@ -47,6 +47,8 @@ class BatchEnv(ABC):
     """Whether `step` resets the worlds whose episode ends."""
     renderer: str = "the environment's own"
     """What draws the frames; a dataset's card names it."""
+    warning: str = ""
+    """What a run warns of, such as images in the policy's state; "" for nothing."""
     elapsed: Tensor
     """Steps into each world's episode, int64 (worlds,)."""
 

@@ -9,7 +9,6 @@ every autoreset mode of a vector environment of the user.
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from sysconfig import get_path
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from pureward.envs.batch import BatchEnv, frame_keys
 from pureward.envs.makers import Maker, make_worlds, time_limit
-from pureward.errors import InputError, SimulationError, check_seed, warn
+from pureward.errors import InputError, SimulationError, check_seed
 from pureward.gym import arrivals, autoreset_mode
 from pureward.pixels import batch_of, to_frames
 from pureward.types import Observation, Step
@@ -34,7 +33,6 @@ DEFAULT_HORIZON = 1_000
 #: Frames a second of a film, where the environment does not say.
 DEFAULT_FPS = 30.0
 _SUCCESS = ("is_success", "success")
-_warn_once = cache(warn)  # worlds are made again to evaluate
 _NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
@@ -249,21 +247,22 @@ class GymnasiumEnv(BatchEnv):
         for key in keys:
             self._check_part(repr(key), space[key])
         if not wanted:
-            self._warn_of_images({key: space[key] for key in keys})
+            self.warning = self._images_warning({key: space[key] for key in keys})
         return keys
 
-    def _warn_of_images(self, parts: dict[str, spaces.Space]) -> None:
-        """Warn if a state whose keys were not chosen has images, which make it large and slow."""
+    def _images_warning(self, parts: dict[str, spaces.Space]) -> str:
+        """Say if a state whose keys were not chosen has images, which make it large and slow."""
         sizes = {key: math.prod(part.shape or ()) for key, part in parts.items()}
         images = [key for key, part in parts.items() if _may_be_image(part)]
         others = [key for key in parts if key not in images]
-        if images and others:
-            _warn_once(
-                f"the policy's state has {sum(sizes.values()):,} numbers, "
-                f"{sum(sizes[key] for key in images):,} of them of what looks like images, "
-                f"{', '.join(images)}; in training, --state {','.join(others)} leaves those out, "
-                f"--frames {','.join((*self._frame_keys, *images))} gives them to the reward"
-            )
+        if not images or not others:
+            return ""
+        return (
+            f"the policy's state has {sum(sizes.values()):,} numbers, "
+            f"{sum(sizes[key] for key in images):,} of them of what looks like images, "
+            f"{', '.join(images)}; --state {','.join(others)} leaves those out, "
+            f"--frames {','.join((*self._frame_keys, *images))} gives them to the reward"
+        )
 
     def _check_part(self, part: str, space: spaces.Space) -> None:
         if not isinstance(space, _NUMBERS):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -25,13 +26,30 @@ def find_maker(name: str) -> Maker:
     """Return the function that makes environments of a name.
 
     Args:
-        name: `gym:ID`, `MODULE:FUNCTION`, or what `name_of` returned.
+        name: `gym:ID`, `gym:MODULE:ID`, `MODULE:FUNCTION`, or what `name_of` returned.
     """
     if name.startswith(GYM):
+        _check_registered(name)
         return partial(gymnasium.make, name.removeprefix(GYM))
     if name in _PASSED:
         return _PASSED[name]
     return import_function(name, "an environment is a task, gym:ID or MODULE:FUNCTION")
+
+
+def _check_registered(name: str) -> None:
+    """Import the module of `gym:MODULE:ID`; raise InputError for an ID that is not registered."""
+    module, _, env_id = name.removeprefix(GYM).rpartition(":")
+    try:
+        if module:
+            import_module(module)
+        # Without its version, an ID means the newest one.
+        if not any(known.startswith(f"{env_id}-v") for known in gymnasium.registry):
+            gymnasium.spec(env_id)
+    except Exception as error:  # a module may raise anything while it is imported
+        raise InputError(
+            f"gym:ID must be registered with Gymnasium, got {name!r} ({type(error).__name__}: "
+            f"{error}); check the spelling, or name the module that registers it, gym:MODULE:ID"
+        ) from error
 
 
 def name_of(given: Maker | gymnasium.Env) -> str:

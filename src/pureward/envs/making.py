@@ -149,7 +149,7 @@ def check_name(
 
 
 def check_importable(task: str) -> None:
-    """Import what a user named MODULE:FUNCTION; raise InputError if that fails."""
+    """Import the module that a user named, or find gym:ID; raise InputError if that fails."""
     if ":" in task:
         from pureward.envs.makers import find_maker
 

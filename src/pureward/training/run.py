@@ -12,7 +12,7 @@ from torch import Tensor
 from pureward.capture import Beside
 from pureward.distributed.actors import Actors
 from pureward.envs.batch import mixed_seed
-from pureward.errors import LARGEST, InputError, lacks_memory
+from pureward.errors import LARGEST, InputError, lacks_memory, warn
 from pureward.progress import Progress
 from pureward.rewards.regression import Pass
 from pureward.runs import checkpoint
@@ -59,6 +59,8 @@ class Run:
             config.worlds, seed=config.seed, cameras=cameras, stagger=True
         )
         self.env = opened.enter_context(env)
+        if self.env.warning:
+            warn(self.env.warning)
         self.learner = Learner(config, self.env)
         self.reward = self.learner.reward
         env = config.make_env(config.evaluate_episodes, cameras=cameras)

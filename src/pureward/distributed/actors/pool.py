@@ -69,6 +69,7 @@ class Actors(BatchEnv):
             self.state_size, self.action_size = one.state_size, one.action_size
             self.frame_shape, self.horizon = one.frame_shape, one.horizon
             self.terminates, self.renderer = one.terminates, one.renderer
+            self.warning = one.warning
         self.worlds, self.device = config.worlds, find_device(config.device)
         self.elapsed = torch.zeros(self.worlds, dtype=torch.int64)
         self._config = config
