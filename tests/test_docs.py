@@ -186,5 +186,5 @@ def test_the_tally_of_claims_is_that_of_the_figures():
     text = " ".join((ROOT / "results/README.md").read_text().split())
     assert (
         f"These figures test {len(outcomes)} claims: {holds} hold, {fails} do not hold, {close} "
-        f"are too close to call, {missing} are not measured"
+        f"are too close to call, {missing} {'is' if missing == 1 else 'are'} not measured"
     ) in text
