@@ -96,6 +96,20 @@ def test_what_is_no_data_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"out": 3}, "out must be text, got 3; name a PNG file"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"states": "no"}, "states must be true or false, without quotes, got 'no'"),
+        ({"images": [None]}, r"images must be a name or several, got \[None\]"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(settings, said):
+    with pytest.raises(pureward.InputError, match=said):
+        pureward.check(demonstrations(), against=logs(), **settings)
+
+
+@pytest.mark.parametrize(
     ("first", "second", "said"),
     [
         (scenes(1, FEWEST_FRAMES - 1), scenes(2), "at least 10 episodes"),

@@ -376,6 +376,11 @@ def _risk(folder) -> str:
         ({"stack": 0}, "stack must be a whole number from 1 to 341, got 0"),
         ({"stack": 1000}, "stack must be a whole number from 1 to 341, got 1000"),
         ({"config": 3}, "config must be a RewardConfig, got int"),
+        ({"images": 3}, "images must be a name or several, got 3"),
+        ({"images": ["top", 3]}, "images must be a name or several, got"),
+        ({"held_out": None}, "held_out must be a number, got None"),
+        ({"updates": "9"}, "updates must be a whole number, without quotes, got '9'"),
+        ({"method": np.zeros(3)}, "method must be text"),
         ({"demonstrations": 5}, "named by a path, or given as a list .* got int"),
         ({"demonstrations": demonstrations(8, held_out=2)}, "5 held-out demonstrations, got 2"),
         ({"annotations": demonstrations()}, "annotated episodes need rewards"),
@@ -387,6 +392,22 @@ def test_bad_input_is_one_sentence(tmp_path, changes, said):
     with pytest.raises(pureward.InputError, match=said):
         fit(tmp_path / "reward", **changes)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("out", [None, 3, ["reward"]])
+def test_a_folder_that_is_no_path_and_logs_of_none_are_refused(tmp_path, out):
+    with pytest.raises(pureward.InputError, match="out must be text, got .*; name a folder"):
+        fit(out)
+    with pytest.raises(pureward.InputError, match="given as a list .* got NoneType"):
+        pureward.fit(None, demonstrations=demonstrations(), out=tmp_path / "a")  # type: ignore
+
+
+def test_numbers_of_numpy_are_stored(tmp_path, no_picture):
+    numbers = {"held_out": np.float32(0.5), "prior": np.float32(0.5), "stack": np.int64(1)}
+    fit(tmp_path, updates=np.int64(1), seed=np.int64(3), **numbers)
+    told = json.loads((tmp_path / "config.json").read_text())
+    assert {name: told[name] for name in numbers} == numbers
+    assert told["seed"] == 3
 
 
 @pytest.mark.parametrize(("count", "share"), [(10, "0.5"), (12, "0.4"), (20, "0.25"), (24, "0.2")])

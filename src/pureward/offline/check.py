@@ -14,12 +14,13 @@ from torch import Tensor
 
 from pureward.data.dataset import find_reader
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.annotations import reward_problem
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
+from pureward.settings import checked
 
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
@@ -72,7 +73,9 @@ def check(
         device: where frames are drawn, if the data has states only.
         seed: of the leak check and of the environment.
     """
-    is_data = _is_data(against)
+    checked("states", states, False)
+    picture = None if out is None else Path(checked("out", out, "", "name a PNG file"))
+    seed, is_data = check_seed(seed), _is_data(against)
     if states and not is_data:
         raise InputError(f"states needs data to compare with, got {against!r}; leave states out")
     ours = survey(source, images, held_out, device)
@@ -100,7 +103,6 @@ def check(
         return Checked(facts=facts, problems=problems)
     leak = find_leak(*pair, seed=seed)
     (problems if leak.found else facts).append(str(leak))
-    picture = None if out is None else Path(out)
     if picture is not None:
         from pureward.offline.picture import draw_leak
 
