@@ -440,6 +440,29 @@ def test_a_path_with_a_slash_at_its_end_is_the_same_source():
     assert describe("videos/solved/") == describe("videos/solved") == "videos/solved"
 
 
+def test_arrays_in_memory_are_counted_as_the_episodes_that_they_are():
+    images = np.zeros((9, 8, 8, 3), np.uint8)
+    for one in (images, (images, np.zeros(8)), [images]):
+        assert describe(one) == "1 episodes in memory"
+    assert describe([images, images]) == describe(np.stack([images] * 2)) == "2 episodes in memory"
+
+
+def test_a_folder_that_counted_the_frames_of_an_array_is_refused_not_fitted_again(
+    tmp_path, no_picture
+):
+    given = {"demonstrations": [one.frames for one in demonstrations()], "prior": 0.5}
+    given |= {"updates": 2, "config": TINY, "out": tmp_path, "device": "cpu"}
+    images = torch.cat([one.frames for one in logs()])
+    pureward.fit(images, **given)
+    told = json.loads((tmp_path / "config.json").read_text())
+    old = told | {"unlabeled": f"{len(images)} episodes in memory"}  # as it was counted before
+    (tmp_path / "config.json").write_text(json.dumps(old))
+    weights = (tmp_path / "reward/reward.safetensors").read_bytes()
+    with pytest.raises(pureward.InputError, match=r"other settings \(unlabeled\); choose"):
+        pureward.fit(images, **given)
+    assert (tmp_path / "reward/reward.safetensors").read_bytes() == weights
+
+
 def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeypatch):
     whole = load("unlabeled", logs())
     size = whole.episodes[0].frames.numel()
