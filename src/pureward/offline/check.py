@@ -86,6 +86,8 @@ def check(
         theirs = survey(against, images, held_out, device)
         name, pair = theirs.name, (ours.firsts, theirs.firsts)
         facts += _facts(theirs)
+        if ours.shapes != theirs.shapes:
+            facts.append("both sides are stored in different shapes, and compared after resizing")
         problems += [*_problems(theirs, prior=False), *_between(ours, theirs)]
         if states:
             pair = _matched(ours, theirs, seed)
@@ -150,7 +152,10 @@ def _first_frames(name: str, keys: str, device: str, seed: int) -> Tensor:
 def _facts(found: Survey) -> list[str]:
     episodes = found.episodes
     steps = [episode.steps for episode in episodes]
-    shape = "×".join(map(str, found.shape))
+    shapes, (height, width) = found.shapes, found.firsts.shape[2:]
+    shape = _in_words(shapes)
+    if any(one[1:] != (height, width) for one in shapes):
+        shape += f", resized to {height}×{width}"
     splits = Counter(episode.split for episode in episodes)
     counts = ", ".join(f"{splits[name]} {name}" for name in SPLITS if splits[name])
     lines = [
@@ -169,10 +174,13 @@ def _facts(found: Survey) -> list[str]:
 def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
     """Yield what is wrong with one dataset, with its remedy."""
     name, episodes = found.name, found.episodes
-    usual = found.shape
-    other = [n for n, episode in enumerate(episodes) if episode.shape != usual]
+    usual = found.shapes
+    other = [n for n, episode in enumerate(episodes) if episode.shapes != usual]
     if other:
-        yield f"{name}: frames must have one shape, {_named(other)} differ; resize or drop them"
+        yield (
+            f"{name}: stored frames must have one shape, and those of {_named(other)} are not "
+            f"{_in_words(usual)}; bring them to one shape, or drop them"
+        )
     held = len(found.split(HELD_OUT))
     if prior and held < FEWEST_EPISODES:
         yield (
@@ -228,6 +236,10 @@ def _copies(known: Sequence[Surveyed], others: Sequence[Surveyed]) -> int:
     seen = {digest for episode in known for digest in episode.digests[1:]}
     distinct = [set(episode.digests[1:]) for episode in others]
     return sum(len(own & seen) > _SHARED * len(own) for own in distinct if own)
+
+
+def _in_words(shapes: Sequence[tuple[int, ...]]) -> str:
+    return " and ".join("×".join(map(str, shape)) for shape in shapes)
 
 
 def _named(numbers: Sequence[int]) -> str:
