@@ -16,7 +16,7 @@ from pureward.data.episodes import annotated
 from pureward.data.frames import FrameBank
 from pureward.offline import fit as module
 from pureward.offline import folder
-from pureward.offline.fitter import FIT, Fitter, LoggedFrames, held_out_logs
+from pureward.offline.fitter import FIT, Fitter, LoggedFrames, episode_means, held_out_logs
 from pureward.offline.folder import FitFolder
 from pureward.offline.sources import describe, load
 from pureward.offline.verdict import fit_verdict
@@ -514,16 +514,37 @@ def test_a_verdict_on_logs_without_successes_names_the_leak_check():
 
 def test_failures_that_are_paid_nearly_as_much_as_demonstrations_are_told():
     row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.4}
-    row |= {"mean/train": 0.9, "mean/failure": 0.6, "reward/held_out": 1.5}
+    row |= {"mean/train": 0.9, "reward/failure": 0.6, "reward/held_out": 1.5}
 
-    def found(failed: float, method: str = "nn-pugail"):
-        rows = [{"kind": "probe", "step": 1, "reward/failure": failed, **row}]
+    def found(share: float, method: str = "nn-pugail"):
+        rows = [{"kind": "probe", "step": 1, "reward/paid_failures": share, **row}]
         return fit_verdict(rows, method, held_out=ENOUGH)
 
-    assert found(0.9).name == "healthy"
-    assert "is 0.90 on failures and 1.50 on held-out demonstrations" in found(0.9).sentence
-    for fine in (found(0.7), found(0.9, "nn-purl")):
-        assert "mean reward" not in fine.sentence
+    assert found(0.3).name == "healthy"
+    told = "30% of the failures are paid more than half as much as held-out demonstrations (the"
+    assert f"{told} mean reward of a frame is 0.60 and 1.50)" in found(0.3).sentence
+    for fine in (found(0.1), found(0.3, "nn-purl")):
+        assert "failures are paid" not in fine.sentence
+
+
+def test_known_failures_that_look_like_success_are_told(tmp_path, no_picture):
+    def still(seed: int):
+        """Stands from the start where demonstrations end."""
+        one = episode(seed, solved=True, rated=False)
+        return replace(one, frames=one.frames[-1:].repeat(len(one) + 1, 1, 1, 1))
+
+    failures = [still(900), *(episode(n, solved=False) for n in range(700, 703))]
+    done = fit(tmp_path, failures=failures, updates=100)
+    assert _risk(tmp_path) == "nnpnu"
+    assert done.verdict.name == "healthy"
+    share = done.verdict.numbers["reward/paid_failures"]
+    assert share >= 0.25
+    assert f"{share:.0%} of the failures are paid more than half as much" in done.verdict.sentence
+
+
+def test_the_mean_of_each_episode_is_taken():
+    values, episodes = torch.tensor([1.0, 3.0, 5.0, 0.5]), torch.tensor([0, 0, 2, 4])
+    assert episode_means(values, episodes).tolist() == [2.0, 5.0, 0.5]
 
 
 def test_the_mean_reward_of_every_source_is_measured():
