@@ -94,9 +94,10 @@ def in_brief(error: BaseException) -> str:
     return ". ".join(str(error).split("\n")[0].split(". ")[:2]).removesuffix(".")
 
 
-def check_seed(seed: int) -> None:
-    """Reject seeds that a generator does not accept."""
+def check_seed(seed: int) -> int:
+    """Return a seed as an int; reject those that a generator does not accept."""
     if not isinstance(seed, Integral):
         raise InputError(f"seed must be a whole number, got {seed!r}; try 0")
     if not -LARGEST < seed < LARGEST:
         raise InputError(f"seed must lie between -2^53 and 2^53, got {seed}; try 0")
+    return int(seed)

@@ -19,33 +19,58 @@ if TYPE_CHECKING:  # its import takes half a second
     from matplotlib.figure import Figure
 
 _BORDER = 2  # pixels between the images of a sheet
+_GAP, _LINE = 20, 4  # pixels between them, with a line, if there are several episodes in a row
 _CAPTION = 14  # pixels of a line of text
 # Metadata of each kind: no date, so that the same figure gives the same file.
 _FIGURE_KINDS = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _DOTS_PER_INCH = 130
-_INK, _PAPER = (30, 30, 30), (255, 255, 255)
+_INK, _PAPER, _MARK = (30, 30, 30), (255, 255, 255), (200, 20, 20)
 
 
 def contact_sheet(
-    images: np.ndarray, rows: list[str], columns: list[str], *, scale: int = 2
+    images: np.ndarray,
+    rows: list[str],
+    columns: list[str],
+    *,
+    episodes: np.ndarray | None = None,
+    scale: int = 2,
 ) -> Image.Image:
-    """Return a table of images (row, column, height, width, 3) with captions."""
+    """Return a table of images with captions.
+
+    Args:
+        images: (row, column, height, width, 3).
+        rows: captions.
+        columns: captions.
+        episodes: number of the episode of each image, int (row, column); before the first image of
+            another one, a line and its number are drawn.
+        scale: width and height of a pixel.
+    """
     images = _enlarged(images, scale)
     height, width = images.shape[2:4]
+    episodes = np.zeros(images.shape[:2], int) if episodes is None else episodes
+    begins = np.diff(episodes, axis=1, prepend=episodes[:, :1]) != 0
+    gap = _GAP if begins.any() else _BORDER
     margin = max((len(row) for row in rows), default=0) * 7 + 8
     size = (
-        margin + len(columns) * (width + _BORDER),
+        margin + len(columns) * (width + gap),
         _CAPTION + len(rows) * (height + _BORDER),
     )
     sheet = Image.new("RGB", size, _PAPER)
     draw = ImageDraw.Draw(sheet)
+    if begins.any():
+        draw.text((4, 1), "episode", fill=_MARK)
     for x, caption in enumerate(columns):
-        draw.text((margin + x * (width + _BORDER), 1), caption, fill=_INK)
+        draw.text((margin + x * (width + gap), 1), caption, fill=_INK)
     for y, caption in enumerate(rows):
         top = _CAPTION + y * (height + _BORDER)
         draw.text((4, top + height // 2 - 5), caption, fill=_INK)
         for x in range(len(columns)):
-            sheet.paste(Image.fromarray(images[y, x]), (margin + x * (width + _BORDER), top))
+            left = margin + x * (width + gap)
+            sheet.paste(Image.fromarray(images[y, x]), (left, top))
+            if begins[y, x]:
+                line = left - gap + 1
+                draw.rectangle((line, top, line + _LINE - 1, top + height - 1), fill=_MARK)
+                draw.text((line + _LINE + 1, top), str(episodes[y, x]), fill=_MARK)
     return sheet
 
 

@@ -15,8 +15,8 @@ from pureward.types import AsyncFlag
 
 #: Height and width of frames, unless the data has its own.
 SIDE = 64
-#: More than 16 images in a stack are a mistake in the shape.
-MOST_CHANNELS = 48
+#: The most images in one frame, of 3 channels each; more are a mistake in the shape.
+MAX_IMAGES = 16
 #: The most channels that a network takes, of all frames in a stack together.
 MAX_CHANNELS = 1024
 _TYPES = {torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64}
@@ -110,7 +110,7 @@ def batch_of(images: Any) -> np.ndarray | Tensor:
 
 
 def _are_channels(count: int) -> bool:
-    return count in (1, 4) or (count % 3 == 0 and 0 < count <= MOST_CHANNELS)
+    return count in (1, 4) or (count % 3 == 0 and 0 < count <= 3 * MAX_IMAGES)
 
 
 def _check_range(pixels: Tensor) -> None:

@@ -47,7 +47,7 @@ def dataclass_from_json(example: T, values: Any, *, remedy: str, complete: bool 
     parts = {
         name: dataclass_from_json(known[name], value, remedy=remedy, complete=complete)
         if is_dataclass(known[name])
-        else _checked(f"{name} of a saved {kind}", value, known[name], remedy)
+        else checked(f"{name} of a saved {kind}", value, known[name], remedy)
         for name, value in values.items()
     }
     return replace(example, **parts)  # type: ignore[type-var]
@@ -70,11 +70,7 @@ def check_settings(settings: Any, prefix: str = "") -> None:
 def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
     """Return the value of a field, converted; raise InputError for a wrong type or range."""
     default = each.default if each.default_factory is MISSING else each.default_factory()
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    if type(default) is int and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    value = _checked(name, value, default, "leave it out for the default")
+    value = checked(name, value, default)
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, float) and not math.isfinite(number):
             raise InputError(
@@ -85,13 +81,25 @@ def check_setting(name: str, value: Any, each: Field[Any]) -> Any:
     return value
 
 
-def _checked(name: str, value: Any, default: Any, remedy: str) -> Any:
+def checked(
+    name: str, value: Any, default: Any, remedy: str = "leave it out for the default"
+) -> Any:
+    """Return a value that has the type of a default, converted; raise InputError for another."""
+    value = _converted(value, default)
     if not _is_like(value, default):
         rule = _rule(default)
         if isinstance(value, str) and type(default) in _ONE:
             rule += ", without quotes"
         raise InputError(f"{name} must be {rule}, got {value!r}; {remedy}")
     return tuple(value) if isinstance(default, tuple) else value
+
+
+def _converted(value: Any, default: Any) -> Any:
+    """A number of NumPy as one of Python; a float such as 1e6 as an int if the default is one."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    whole = type(default) is int and isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value
 
 
 def _rule(default: Any) -> str:

@@ -173,6 +173,19 @@ def test_a_mosaic_keeps_the_order():
     assert grid[::2, ::4, 0].tolist() == [[1, 2, 3], [4, 5, 0]]
 
 
+def test_a_line_on_the_sheet_shows_where_the_next_episode_begins(tmp_path, monkeypatch):
+    def red(**horizon) -> np.ndarray:
+        monkeypatch.setitem(TASKS, "reach", replace(TASKS["reach"], **horizon))
+        main(["show", "reach", "--out", str(tmp_path), "--worlds", "2", "--steps", "8"])
+        sheet = np.asarray(Image.open(tmp_path / "reach.png"))
+        return (sheet == (200, 20, 20)).all(axis=-1)
+
+    assert not red(horizon=9).any()
+    lines = red(horizon=3).mean(axis=0) > 0.9  # columns that are red from top to bottom
+    begins = np.flatnonzero(np.diff(lines.astype(int)) > 0)
+    assert np.diff(begins) == pytest.approx(3 * (128 + 20))  # before the frames 3 and 6 of 8
+
+
 def test_a_contact_sheet_places_rows_and_columns():
     images = np.zeros((2, 3, 8, 8, 3), dtype=np.uint8)
     images[1, 2] = (255, 0, 0)

@@ -96,6 +96,20 @@ def test_what_is_no_data_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"out": 3}, "out must be text, got 3; name a PNG file"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"states": "no"}, "states must be true or false, without quotes, got 'no'"),
+        ({"images": [None]}, r"images must be a name or several, got \[None\]"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(settings, said):
+    with pytest.raises(pureward.InputError, match=said):
+        pureward.check(demonstrations(), against=logs(), **settings)
+
+
+@pytest.mark.parametrize(
     ("first", "second", "said"),
     [
         (scenes(1, FEWEST_FRAMES - 1), scenes(2), "at least 10 episodes"),
@@ -142,7 +156,7 @@ def still(one):
         (lambda d: d[2:], "at least 5 held-out episodes, got 3"),
         (lambda d: [replace(e, rated=True, rewards=e.rewards * 50) for e in d], "rewards reach 0"),
         (lambda d: [replace(e, rated=True, rewards=e.rewards * 0) for e in d], "all rewards are 0"),
-        (lambda d: [*d, episode(77, solved=True, side=48)], "one shape, episode 20"),
+        (lambda d: [*d, episode(77, solved=True, side=48)], "one shape, and those of episode 20"),
     ],
 )
 def test_a_problem_is_named_with_its_episode_and_remedy(change, said):
@@ -150,6 +164,34 @@ def test_a_problem_is_named_with_its_episode_and_remedy(change, said):
     assert len(problems) == 1
     assert pytest.raises(AssertionError, match=said).matches(AssertionError(problems[0]))
     assert ";" in problems[0] or "," in problems[0]
+
+
+def pictures(folder, sides, **others):
+    """A folder of an episode for each (height, width)."""
+    folder.mkdir()
+    for number, side in enumerate(sides):
+        rng = np.random.default_rng(number)
+        shapes = {"top": side, **others}
+        made = {k: rng.integers(0, 256, (4, *s, 3), dtype=np.uint8) for k, s in shapes.items()}
+        np.savez(folder / f"{number}.npz", **made)
+    return folder
+
+
+def test_shapes_are_compared_as_stored(tmp_path):
+    mixed = pictures(tmp_path / "mixed", [(32, 40)] * 11 + [(40, 32)], wrist=(16, 16))
+    found = check(mixed, images=("top", "wrist"), held_out=0.5)
+    assert "36 steps of 3×32×40 and 3×16×16, resized to 64×64" in found.facts[0]
+    assert [
+        problem for problem in found.problems if "those of episode 11 are not 3×32×40" in problem
+    ]
+    assert check(mixed, images="wrist", held_out=0.5).problems == []
+    arrays = [np.load(path)["top"] for path in sorted(mixed.iterdir())]
+    (problem,) = check(arrays, held_out=0.5).problems
+    assert "must have one shape, and those of episode" in problem
+    alike = pictures(tmp_path / "alike", [(64, 80)] * 12)
+    told = "both sides are stored in different shapes, and compared after resizing"
+    assert told in check(alike, against=mixed, images="top", held_out=0.5).facts
+    assert told not in check(mixed, against=mixed, images="top", held_out=0.5).facts
 
 
 def test_copies_between_both_sides_are_named():

@@ -16,7 +16,7 @@ from pureward.data.episodes import annotated
 from pureward.data.frames import FrameBank
 from pureward.offline import fit as module
 from pureward.offline import folder
-from pureward.offline.fitter import FIT, Fitter, LoggedFrames, held_out_logs
+from pureward.offline.fitter import FIT, Fitter, LoggedFrames, episode_means, held_out_logs
 from pureward.offline.folder import FitFolder
 from pureward.offline.sources import describe, load
 from pureward.offline.verdict import fit_verdict
@@ -376,6 +376,11 @@ def _risk(folder) -> str:
         ({"stack": 0}, "stack must be a whole number from 1 to 341, got 0"),
         ({"stack": 1000}, "stack must be a whole number from 1 to 341, got 1000"),
         ({"config": 3}, "config must be a RewardConfig, got int"),
+        ({"images": 3}, "images must be a name or several, got 3"),
+        ({"images": ["top", 3]}, "images must be a name or several, got"),
+        ({"held_out": None}, "held_out must be a number, got None"),
+        ({"updates": "9"}, "updates must be a whole number, without quotes, got '9'"),
+        ({"method": np.zeros(3)}, "method must be text"),
         ({"demonstrations": 5}, "named by a path, or given as a list .* got int"),
         ({"demonstrations": demonstrations(8, held_out=2)}, "5 held-out demonstrations, got 2"),
         ({"annotations": demonstrations()}, "annotated episodes need rewards"),
@@ -387,6 +392,22 @@ def test_bad_input_is_one_sentence(tmp_path, changes, said):
     with pytest.raises(pureward.InputError, match=said):
         fit(tmp_path / "reward", **changes)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("out", [None, 3, ["reward"]])
+def test_a_folder_that_is_no_path_and_logs_of_none_are_refused(tmp_path, out):
+    with pytest.raises(pureward.InputError, match="out must be text, got .*; name a folder"):
+        fit(out)
+    with pytest.raises(pureward.InputError, match="given as a list .* got NoneType"):
+        pureward.fit(None, demonstrations=demonstrations(), out=tmp_path / "a")  # type: ignore
+
+
+def test_numbers_of_numpy_are_stored(tmp_path, no_picture):
+    numbers = {"held_out": np.float32(0.5), "prior": np.float32(0.5), "stack": np.int64(1)}
+    fit(tmp_path, updates=np.int64(1), seed=np.int64(3), **numbers)
+    told = json.loads((tmp_path / "config.json").read_text())
+    assert {name: told[name] for name in numbers} == numbers
+    assert told["seed"] == 3
 
 
 @pytest.mark.parametrize(("count", "share"), [(10, "0.5"), (12, "0.4"), (20, "0.25"), (24, "0.2")])
@@ -417,6 +438,29 @@ def test_the_folder_of_a_source_and_a_file_are_refused_before_anything_is_read(t
 
 def test_a_path_with_a_slash_at_its_end_is_the_same_source():
     assert describe("videos/solved/") == describe("videos/solved") == "videos/solved"
+
+
+def test_arrays_in_memory_are_counted_as_the_episodes_that_they_are():
+    images = np.zeros((9, 8, 8, 3), np.uint8)
+    for one in (images, (images, np.zeros(8)), [images]):
+        assert describe(one) == "1 episodes in memory"
+    assert describe([images, images]) == describe(np.stack([images] * 2)) == "2 episodes in memory"
+
+
+def test_a_folder_that_counted_the_frames_of_an_array_is_refused_not_fitted_again(
+    tmp_path, no_picture
+):
+    given = {"demonstrations": [one.frames for one in demonstrations()], "prior": 0.5}
+    given |= {"updates": 2, "config": TINY, "out": tmp_path, "device": "cpu"}
+    images = torch.cat([one.frames for one in logs()])
+    pureward.fit(images, **given)
+    told = json.loads((tmp_path / "config.json").read_text())
+    old = told | {"unlabeled": f"{len(images)} episodes in memory"}  # as it was counted before
+    (tmp_path / "config.json").write_text(json.dumps(old))
+    weights = (tmp_path / "reward/reward.safetensors").read_bytes()
+    with pytest.raises(pureward.InputError, match=r"other settings \(unlabeled\); choose"):
+        pureward.fit(images, **given)
+    assert (tmp_path / "reward/reward.safetensors").read_bytes() == weights
 
 
 def test_a_source_that_does_not_fit_into_memory_is_cut_at_random(capsys, monkeypatch):
@@ -470,16 +514,37 @@ def test_a_verdict_on_logs_without_successes_names_the_leak_check():
 
 def test_failures_that_are_paid_nearly_as_much_as_demonstrations_are_told():
     row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.4}
-    row |= {"mean/train": 0.9, "mean/failure": 0.6, "reward/held_out": 1.5}
+    row |= {"mean/train": 0.9, "reward/failure": 0.6, "reward/held_out": 1.5}
 
-    def found(failed: float, method: str = "nn-pugail"):
-        rows = [{"kind": "probe", "step": 1, "reward/failure": failed, **row}]
+    def found(share: float, method: str = "nn-pugail"):
+        rows = [{"kind": "probe", "step": 1, "reward/paid_failures": share, **row}]
         return fit_verdict(rows, method, held_out=ENOUGH)
 
-    assert found(0.9).name == "healthy"
-    assert "is 0.90 on failures and 1.50 on held-out demonstrations" in found(0.9).sentence
-    for fine in (found(0.7), found(0.9, "nn-purl")):
-        assert "mean reward" not in fine.sentence
+    assert found(0.3).name == "healthy"
+    told = "30% of the failures are paid more than half as much as held-out demonstrations (the"
+    assert f"{told} mean reward of a frame is 0.60 and 1.50)" in found(0.3).sentence
+    for fine in (found(0.1), found(0.3, "nn-purl")):
+        assert "failures are paid" not in fine.sentence
+
+
+def test_known_failures_that_look_like_success_are_told(tmp_path, no_picture):
+    def still(seed: int):
+        """Stands from the start where demonstrations end."""
+        one = episode(seed, solved=True, rated=False)
+        return replace(one, frames=one.frames[-1:].repeat(len(one) + 1, 1, 1, 1))
+
+    failures = [still(900), *(episode(n, solved=False) for n in range(700, 703))]
+    done = fit(tmp_path, failures=failures, updates=100)
+    assert _risk(tmp_path) == "nnpnu"
+    assert done.verdict.name == "healthy"
+    share = done.verdict.numbers["reward/paid_failures"]
+    assert share >= 0.25
+    assert f"{share:.0%} of the failures are paid more than half as much" in done.verdict.sentence
+
+
+def test_the_mean_of_each_episode_is_taken():
+    values, episodes = torch.tensor([1.0, 3.0, 5.0, 0.5]), torch.tensor([0, 0, 2, 4])
+    assert episode_means(values, episodes).tolist() == [2.0, 5.0, 0.5]
 
 
 def test_the_mean_reward_of_every_source_is_measured():

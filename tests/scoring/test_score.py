@@ -128,6 +128,22 @@ def test_a_folder_holds_the_scores_of_one_reward_and_source(tmp_path, a_reward):
         scoring.score(folder, PICTURES, out, device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"out": None}, "out must be text, got None; name a folder"),
+        ({"films": 3}, "films must be a list of episodes' numbers, got 3"),
+        ({"films": ["0"]}, "films must be a list of episodes' numbers, got"),
+        ({"discount": "0.9"}, r"discount must lie in \[0, 1\), got '0.9'"),
+        ({"copy": "no"}, "copy must be true or false, without quotes, got 'no'"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(tmp_path, a_reward, settings, said):
+    folder, _ = a_reward("imitation")
+    with pytest.raises(pureward.InputError, match=said):
+        scoring.score(folder, PICTURES, **({"out": tmp_path, "device": "cpu"} | settings))
+
+
 def test_scores_of_other_episodes_of_the_same_path_are_refused(tmp_path, a_reward):
     folder, _ = a_reward("imitation")
     source, out = tmp_path / "one.npy", tmp_path / "scores"

@@ -483,6 +483,22 @@ def test_a_search_that_fails_says_so_and_can_be_tried_again(context, data, tmp_p
         page.locator("#searching", has_text=str(run)).wait_for()
 
 
+def test_what_a_search_found_comes_into_view(context, data, tmp_path):
+    runs = [write_run(tmp_path / name, name, course(10.0)) for name in ("gail", "nn-pugail")]
+    row = {"number": 0, "mark": "", "true_return": 1, "learned_return": 2}
+    found = {"state": "done", "error": "", "episodes": [row], "marked": {}}
+    context.route("**/api/runs/*/episodes", lambda route: route.fulfill(json=found))
+    with serving(data, runs=runs) as address:
+        page = opened(context, address)
+        page.locator("#view-evidence").click()
+        page.locator("#found").wait_for()
+        bottom = "() => document.querySelector('#tracks').getBoundingClientRect().bottom"
+        page.wait_for_function(f"{bottom} > innerHeight")  # found before, and not asked for now
+        page.locator("#search").focus()
+        page.keyboard.press("Enter")  # a click would scroll to the button
+        page.wait_for_function(f"{bottom} <= innerHeight")
+
+
 def test_labels_of_an_axis_lie_on_their_chart(context, data, tmp_path):
     small = {"predicted/train": -0.000123, "predicted/as_trained": -0.00456}
     path = write_run(tmp_path / "run", "nn-purl", course(-12345.0, probe=small))

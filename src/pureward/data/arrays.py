@@ -31,7 +31,7 @@ def episodes_in_memory(
         splits: returns the splits of a number of episodes without any.
         size: height and width of the frames; None keeps those of the images.
     """
-    items = _items(source)
+    items = given_episodes(source)
     if items and all(isinstance(item, Episode) for item in items):
         return items
     episodes = []
@@ -44,6 +44,20 @@ def episodes_in_memory(
             frames = to_frames(pixels, "cpu", size)
             episodes.append(make_episode(frames, columns, split=split))
     return episodes
+
+
+def given_episodes(source: Any) -> list[Any]:
+    """Return what was given in memory for each episode; raise InputError for anything else."""
+    if isinstance(source, np.ndarray | Tensor):
+        return list(source) if source.ndim == 5 else [source]
+    if isinstance(source, tuple) and len(source) == 2 and getattr(source[1], "ndim", 0) == 1:
+        return [source]
+    if not isinstance(source, Sequence):
+        raise InputError(
+            "episodes are named by a path, or given as a list of arrays of images, got "
+            f"{type(source).__name__}; pass one of them"
+        )
+    return list(source)
 
 
 def check_several(shape: tuple[int, ...]) -> None:
@@ -94,19 +108,6 @@ def to_tensor(values: Any) -> Tensor:
     """Return numbers as a tensor of their own; refuse what is not real numbers."""
     array = np.array(_numbers(values))  # a copy: mapped files and Arrow's arrays are read-only
     return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
-
-
-def _items(source: Any) -> list[Any]:
-    if isinstance(source, np.ndarray | Tensor):
-        return list(source) if source.ndim == 5 else [source]
-    if isinstance(source, tuple) and len(source) == 2 and getattr(source[1], "ndim", 0) == 1:
-        return [source]
-    if not isinstance(source, Sequence):
-        raise InputError(
-            "episodes are named by a path, or given as a list of arrays of images, got "
-            f"{type(source).__name__}; pass one of them"
-        )
-    return list(source)
 
 
 def _numbers(values: Any) -> NDArray:

@@ -170,6 +170,14 @@ def in_another_order(names: Sequence[str], others: Sequence[str]) -> bool:
     return tuple(names) != tuple(others) and sorted(names) == sorted(others)
 
 
+def image_names(images: Any) -> tuple[str, ...]:
+    """Return the names of images as a tuple; raise InputError for anything else than names."""
+    names = (images,) if isinstance(images, str) else () if images is None else images
+    if not (isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)):
+        raise InputError(f"images must be a name or several, got {images!r}; try images='frames'")
+    return tuple(names)
+
+
 def find_reader(path: str | os.PathLike[str]) -> Reader:
     """Return the reader that was registered last of those whose `can_read` accepts a path."""
     for name in reversed(list(READERS)):
@@ -187,8 +195,6 @@ def find_reader(path: str | os.PathLike[str]) -> Reader:
 
 
 def _options(images: Any, size: Any, held_out: float) -> Options:
-    if not (images is None or isinstance(images, str | tuple | list)):
-        raise InputError(f"images must be a name or several, got {images!r}; try images='frames'")
     if size is not None and not (
         isinstance(size, tuple | list)
         and len(size) == 2
@@ -199,7 +205,7 @@ def _options(images: Any, size: Any, held_out: float) -> Options:
             f"({_MOST_SIDE}, {_MOST_SIDE})"
         )
     split_by_share(1, held_out)  # refuses a bad share
-    names = (images,) if isinstance(images, str) else tuple(images or ()) or None
+    names = image_names(images)
     return Options(
-        images=names, size=None if size is None else (size[0], size[1]), held_out=held_out
+        images=names or None, size=None if size is None else (size[0], size[1]), held_out=held_out
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pureward.data.lazy import LazyFrames
 from pureward.errors import InputError
-from pureward.pixels import MOST_CHANNELS
+from pureward.pixels import MAX_IMAGES
 from pureward.types import STATE_LIMIT, checked_tensor
 
 #: Uses of an episode. Failures never succeed; only methods with known failures train on them.
@@ -183,7 +183,7 @@ def _check_frames(frames: Tensor) -> None:
             f"{_kind(frames)} {tuple(frames.shape)}; store them from 0 to 255, channels first"
         )
     channels, _, width = frames.shape[1:]
-    if channels % 3 or not 0 < channels <= MOST_CHANNELS or width <= 4 < channels:
+    if channels % 3 or not 0 < channels <= 3 * MAX_IMAGES or width <= 4 < channels:
         raise InputError(
             "frames must be (time, channels, height, width) with 3 channels per image, got "
             f"{tuple(frames.shape)}; convert them with pureward.pixels.to_frames"

@@ -123,6 +123,11 @@ class LazyFrames:
         return self.shape[0]
 
     @property
+    def stored_shapes(self) -> tuple[tuple[int, int, int], ...]:
+        """Channels, height and width of each camera's frames before they are resized."""
+        return tuple(_frame_shape(camera.shape, None) for camera in self._cameras)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all frames in memory."""
         return math.prod(self.shape)

@@ -84,6 +84,8 @@ def show(
         kept: list[np.ndarray] = []
         begun = torch.zeros(worlds, device=env.device)  # returns of the episodes under way
         ended: list[float] = []
+        number = torch.ones(worlds, dtype=torch.int64, device=env.device)  # of each world's episode
+        numbers: list[np.ndarray] = []
         with video(film, 1.0 / env.control_step) as write:
             for index in Progress(range(steps), desc=f"{task}, {worlds} worlds", unit="step"):
                 assert obs.frames is not None, "made with cameras"
@@ -91,15 +93,18 @@ def show(
                 write(mosaic(images))
                 if index in shots:
                     kept.append(images[:_ROWS])
+                    numbers.append(number[:_ROWS].cpu().numpy())
                 step = env.step(act(obs.state))
                 begun += step.reward
                 over = step.terminated | step.truncated
                 ended += begun[over].tolist()
                 begun[over] = 0.0
+                number = number + over  # not in place: `numbers` shares its memory
                 obs = step.obs
         rows = [f"world {world}" for world in range(min(_ROWS, worlds))]
         times = [f"{index * env.control_step:.2f} s" for index in shots]
-        save_image(contact_sheet(np.stack(kept, axis=1), rows, times), sheet)
+        seen = np.stack(numbers, axis=1)
+        save_image(contact_sheet(np.stack(kept, axis=1), rows, times, episodes=seen), sheet)
         mean = fmean(ended or begun.tolist())
         return Shown(sheet=sheet, video=film, policy=policy, mean_return=mean, ended=len(ended))
 

@@ -106,8 +106,7 @@ class GymnasiumEnv(BatchEnv):
 
     def seed(self, seed: int) -> None:
         """Seed the first states of the episodes to come."""
-        check_seed(seed)
-        self._seed: int | None = int(seed) % 2**31
+        self._seed: int | None = check_seed(seed) % 2**31
 
     def reset(self) -> Observation:
         """Begin a new episode in every world."""

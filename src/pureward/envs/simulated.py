@@ -82,8 +82,7 @@ class TaskEnv(BatchEnv):
 
     def seed(self, seed: int) -> None:
         """Seed the first states of the episodes to come."""
-        check_seed(seed)
-        self._generator.manual_seed(int(seed))
+        self._generator.manual_seed(check_seed(seed))
 
     def reset(self) -> Observation:
         """Begin a new episode in every world."""

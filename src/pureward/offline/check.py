@@ -14,12 +14,13 @@ from torch import Tensor
 
 from pureward.data.dataset import find_reader
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
-from pureward.errors import InputError
+from pureward.errors import InputError, check_seed
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.annotations import reward_problem
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
+from pureward.settings import checked
 
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
@@ -72,7 +73,9 @@ def check(
         device: where frames are drawn, if the data has states only.
         seed: of the leak check and of the environment.
     """
-    is_data = _is_data(against)
+    checked("states", states, False)
+    picture = None if out is None else Path(checked("out", out, "", "name a PNG file"))
+    seed, is_data = check_seed(seed), _is_data(against)
     if states and not is_data:
         raise InputError(f"states needs data to compare with, got {against!r}; leave states out")
     ours = survey(source, images, held_out, device)
@@ -83,6 +86,8 @@ def check(
         theirs = survey(against, images, held_out, device)
         name, pair = theirs.name, (ours.firsts, theirs.firsts)
         facts += _facts(theirs)
+        if ours.shapes != theirs.shapes:
+            facts.append("both sides are stored in different shapes, and compared after resizing")
         problems += [*_problems(theirs, prior=False), *_between(ours, theirs)]
         if states:
             pair = _matched(ours, theirs, seed)
@@ -100,7 +105,6 @@ def check(
         return Checked(facts=facts, problems=problems)
     leak = find_leak(*pair, seed=seed)
     (problems if leak.found else facts).append(str(leak))
-    picture = None if out is None else Path(out)
     if picture is not None:
         from pureward.offline.picture import draw_leak
 
@@ -148,7 +152,10 @@ def _first_frames(name: str, keys: str, device: str, seed: int) -> Tensor:
 def _facts(found: Survey) -> list[str]:
     episodes = found.episodes
     steps = [episode.steps for episode in episodes]
-    shape = "×".join(map(str, found.shape))
+    shapes, (height, width) = found.shapes, found.firsts.shape[2:]
+    shape = _in_words(shapes)
+    if any(one[1:] != (height, width) for one in shapes):
+        shape += f", resized to {height}×{width}"
     splits = Counter(episode.split for episode in episodes)
     counts = ", ".join(f"{splits[name]} {name}" for name in SPLITS if splits[name])
     lines = [
@@ -167,10 +174,13 @@ def _facts(found: Survey) -> list[str]:
 def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
     """Yield what is wrong with one dataset, with its remedy."""
     name, episodes = found.name, found.episodes
-    usual = found.shape
-    other = [n for n, episode in enumerate(episodes) if episode.shape != usual]
+    usual = found.shapes
+    other = [n for n, episode in enumerate(episodes) if episode.shapes != usual]
     if other:
-        yield f"{name}: frames must have one shape, {_named(other)} differ; resize or drop them"
+        yield (
+            f"{name}: stored frames must have one shape, and those of {_named(other)} are not "
+            f"{_in_words(usual)}; bring them to one shape, or drop them"
+        )
     held = len(found.split(HELD_OUT))
     if prior and held < FEWEST_EPISODES:
         yield (
@@ -226,6 +236,10 @@ def _copies(known: Sequence[Surveyed], others: Sequence[Surveyed]) -> int:
     seen = {digest for episode in known for digest in episode.digests[1:]}
     distinct = [set(episode.digests[1:]) for episode in others]
     return sum(len(own & seen) > _SHARED * len(own) for own in distinct if own)
+
+
+def _in_words(shapes: Sequence[tuple[int, ...]]) -> str:
+    return " and ".join("×".join(map(str, shape)) for shape in shapes)
 
 
 def _named(numbers: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pureward.data.dataset import Dataset, check_apart, known_failures
+from pureward.data.dataset import Dataset, check_apart, image_names, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.fingerprint import fingerprint
 from pureward.data.frames import FrameBank
@@ -30,6 +30,7 @@ from pureward.rewards.risks import RISKS
 from pureward.runs import checkpoint
 from pureward.runs.config_file import OFFLINE, read_settings
 from pureward.runs.directory import RunDirectory
+from pureward.settings import checked
 from pureward.training.stopping import StopSignal
 from pureward.types import find_device
 
@@ -77,13 +78,16 @@ def fit(
         seed: of weights and sampling.
     """
     sources = {"demonstrations": demonstrations, "annotations": annotations, "failures": failures}
-    sources["unlabeled"] = unlabeled
     given = {name: source for name, source in sources.items() if source is not None}
-    images = (images,) if isinstance(images, str) else tuple(images)
+    given["unlabeled"] = unlabeled
+    images, out = image_names(images), Path(checked("out", out, "", "name a folder"))
+    updates, stack = checked("updates", updates, UPDATES), checked("stack", stack, 1)
+    held_out, method = checked("held_out", held_out, 0.2), checked("method", method, "")
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
     _check(method, given, updates, prior)
-    _check_out(Path(out), given)
-    check_seed(seed)
+    _check_out(out, given)
+    seed = check_seed(seed)
+    prior = prior if prior is None or isinstance(prior, str) else float(prior)
     check_reward_config(config)
     row, prior = METHODS[method], default_prior(method) if prior is None else prior
     if failures is not None and row.takes_prior and not config.risk:
@@ -101,7 +105,7 @@ def fit(
         "seed": seed,
         "reward": json.loads(json.dumps(asdict(config))),
     }
-    place, directory = find_device(device), RunDirectory(Path(out))
+    place, directory = find_device(device), RunDirectory(out)
     _check_settings(directory, settings)
     read = {"images": images, "held_out": held_out, "device": place}
     loaded = {name: load(name, source, **read) for name, source in given.items()}
@@ -144,7 +148,7 @@ def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None
         raise InputError(f"{method} {verb} annotations; change them, or choose --method {fits}")
     if row.reward == "regression" and "demonstrations" in given:
         raise InputError(f"{method} learns from annotations alone; leave demonstrations out")
-    if type(updates) is not int or updates < 1:
+    if updates < 1:
         raise InputError(f"updates must be at least 1, got {updates}; try {UPDATES}")
     if prior is not None:
         parse_prior(prior)

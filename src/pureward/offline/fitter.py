@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pureward.data.frames import FrameBank
-from pureward.offline.verdict import HELD_OUT_LOGS, LOGS
+from pureward.offline.verdict import HELD_OUT_LOGS, LOGS, PAID
 from pureward.online.learner import RewardLearner
 from pureward.online.online_reward import SMALL
 from pureward.online.supervision import Supervision, subset
@@ -85,6 +85,17 @@ def held_out_logs(episodes: Tensor) -> Tensor:
     return episodes % every == 0 if every > 1 else torch.zeros_like(episodes, dtype=torch.bool)
 
 
+def episode_means(values: Tensor, episodes: Tensor) -> Tensor:
+    """Return the mean value of each episode that has any.
+
+    Args:
+        values: of frames, float (frames,).
+        episodes: number of each frame's episode, from 0, int64 (frames,).
+    """
+    counts = episodes.bincount()
+    return (episodes.bincount(values) / counts)[counts > 0]
+
+
 class Fitter:
     """D, r_φ and η of a method on fixed data; `fit` adds files and a progress bar."""
 
@@ -138,8 +149,11 @@ class Fitter:
         rated = row.needs_annotations and annotated is None
         self.positives = "annotated episodes" if rated else "demonstrations"
         """What D learns from."""
-        banks = data.sources() | {"replay": logs}
-        self._probed = {k: bank[subset(bank, _PROBE_FRAMES)] for k, bank in banks.items()}
+        known = {} if failures is None else {"failure": failures}
+        banks = known | data.sources() | {"replay": logs}  # rather failures that D does not learn
+        rows = {name: subset(bank, _PROBE_FRAMES) for name, bank in banks.items()}
+        self._probed = {name: bank[rows[name]] for name, bank in banks.items()}
+        self._failed = banks["failure"].episodes[rows["failure"]] if "failure" in banks else None
         self._generator = torch.Generator(logs.device).manual_seed(seed)
         self.updates = 0
         """Updates of D so far."""
@@ -209,9 +223,12 @@ class Fitter:
         logs = rewards.pop("replay")
         means = {"mean": logs.mean(), "saturated": (logs >= top).float().mean()}
         means |= {name: values.mean() for name, values in rewards.items()}
-        paid = torch.stack(list(means.values())).tolist()
+        if self._failed is not None and "held_out" in rewards:
+            paid = episode_means(rewards["failure"], self._failed) > PAID * means["held_out"]
+            means["paid_failures"] = paid.float().mean()
+        found = torch.stack(list(means.values())).tolist()
         return self.learner.probe() | {
-            f"reward/{name}": value for name, value in zip(means, paid, strict=True)
+            f"reward/{name}": value for name, value in zip(means, found, strict=True)
         }
 
     def rewards(self) -> dict[str, Tensor]:

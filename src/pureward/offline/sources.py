@@ -2,13 +2,14 @@
 """Episodes of any source with their frames in memory, within a bound."""
 
 import os
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
+from pureward.data.arrays import given_episodes
 from pureward.data.dataset import Dataset, in_another_order, in_memory, read_episodes
 from pureward.data.draw import with_frames
 from pureward.data.episodes import Episode
@@ -24,11 +25,11 @@ _MOST_BYTES = 4 << 30  # of the frames of one source
 
 def describe(source: "Source") -> str:
     """Return the name of a source: its path, or how many episodes were given in memory."""
-    if isinstance(source, Dataset):
-        source = source.path or source.episodes
-    if isinstance(source, str | os.PathLike):
-        return str(Path(source))
-    return f"{len(source) if isinstance(source, Sized) else 'no'} episodes in memory"
+    path = source.path if isinstance(source, Dataset) else source
+    if isinstance(path, str | os.PathLike):
+        return str(Path(path))
+    found = source if isinstance(source, Dataset) else given_episodes(source)
+    return f"{len(found)} episodes in memory"
 
 
 def load(

@@ -35,8 +35,8 @@ class Surveyed:
     steps: int
     rewards: tuple[float, float] | None
     """Lowest and highest; None if they are unknown."""
-    shape: tuple[int, ...]
-    """Of a frame."""
+    shapes: tuple[tuple[int, ...], ...]
+    """Channels, height and width of each camera's frames before they are resized."""
     digests: tuple[bytes, ...]
     """Of every frame, in order; empty if frames are drawn from states."""
     still: int
@@ -58,9 +58,9 @@ class Survey:
     """Draws frames from states if the dataset has no others; only first ones are looked at."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The most common shape of a frame."""
-        return Counter(episode.shape for episode in self.episodes).most_common(1)[0][0]
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The most common shapes of an episode."""
+        return Counter(episode.shapes for episode in self.episodes).most_common(1)[0][0]
 
     @property
     def rewards(self) -> tuple[float, float] | None:
@@ -101,8 +101,11 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
     name = describe(source)
     dataset = read_episodes(source, images=images, held_out=held_out)
     painter = painter_of(dataset, device) if dataset[0].frames is None else None
+    # Arrays in memory are resized when they are read, frames on disk when they are indexed.
+    arrays = None if dataset.path is not None else read_episodes(source, size=None)
     found, firsts = [], []
-    for episode in Progress(dataset, desc=f"checking {name}", unit="episode", leave=False):
+    bar = Progress(dataset, desc=f"checking {name}", unit="episode", leave=False)
+    for number, episode in enumerate(bar):
         first = _frame(episode, 0, painter)
         firsts.append(first)
         digests, still, empty = _frames(first if episode.frames is None else episode.frames)
@@ -112,7 +115,7 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
                 split=episode.split,
                 steps=len(episode),
                 rewards=(float(low), float(high)) if episode.rated else None,
-                shape=tuple(first.shape[1:]),
+                shapes=_shapes(episode if arrays is None else arrays[number], first),
                 digests=() if episode.frames is None else digests,
                 still=still,
                 empty=empty,
@@ -127,6 +130,14 @@ def _frame(episode: Episode, instant: int, painter: Painter | None) -> Tensor:
         return episode.frames[instant : instant + 1]
     assert painter is not None, "a dataset without frames is drawn"
     return painter.frames(episode, [instant])
+
+
+def _shapes(episode: Episode, drawn: Tensor) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the frames of each camera; the one that is drawn if the episode has none."""
+    if isinstance(episode.frames, LazyFrames):
+        return episode.frames.stored_shapes
+    frames = drawn if episode.frames is None else episode.frames
+    return (tuple(frames.shape[1:]),)
 
 
 def _frames(frames: Tensor | LazyFrames) -> tuple[tuple[bytes, ...], int, int]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict on a reward that was fitted to data alone."""
 
-import math
 from dataclasses import replace
 
 from pureward.diagnostics.probe import SOURCES
@@ -14,8 +13,9 @@ from pureward.rewards.priors.estimated import FEWEST_EPISODES
 LOGS, HELD_OUT_LOGS = "the logs", "held-out logs"
 #: Share of the variance of held-out rewards that r_φ must explain.
 EXPLAINED = 0.2
-#: Share of the mean reward of held-out demonstrations above which that of failures is told.
+#: Share of the mean reward of held-out demonstrations above which a failure counts as paid.
 PAID = 0.5
+_MOST_PAID = 0.1  # share of the failures above which the verdict tells it
 #: Words of a run's verdict → those of a fit's, which has no agent.
 _WORDS = {
     "the agent acts as demonstrated": "the logs are like the demonstrations",
@@ -89,11 +89,12 @@ def fit_verdict(
 
 
 def _paid_failures(n: Numbers) -> str:
-    shown, failed = (n.get(f"reward/{source}", math.nan) for source in ("held_out", "failure"))
-    if not failed > PAID * shown:
+    share = n.get("reward/paid_failures", 0.0)
+    if share <= _MOST_PAID:
         return ""
     return (
-        f"; the mean reward of a frame is {failed:.2f} on failures and {shown:.2f} on held-out "
-        "demonstrations, so D hardly tells them apart; try a larger --stack, which shows motion, "
-        "or train on failures, --failures"
+        f"; {share:.0%} of the failures are paid more than half as much as held-out demonstrations "
+        f"(the mean reward of a frame is {n['reward/failure']:.2f} and {n['reward/held_out']:.2f}),"
+        " so D hardly tells those apart; try a larger --stack, which shows motion, or train on "
+        "more of such failures, --failures"
     )

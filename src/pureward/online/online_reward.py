@@ -118,7 +118,7 @@ class OnlineReward:
             if count is not None and (not isinstance(count, Integral) or count < 1):
                 raise InputError(f"{name} must be a whole number above 0, got {count!r}; try 1000")
         check_reward_config(config)
-        check_seed(seed)
+        seed = check_seed(seed)
         self.method, self.device = method, find_device(device)
         positives = demonstrations if annotations is None else annotations
         episodes = _episodes(positives, held_out, horizon=horizon)

@@ -48,7 +48,7 @@ class Discriminator:
                 the first update.
             arithmetic: "auto" for the fastest that the device supports.
         """
-        check_seed(seed)
+        seed = check_seed(seed)
         check_reward_config(config)
         self.config = config
         self.risk = _risk_kind(risk or config.risk or "nnpu")

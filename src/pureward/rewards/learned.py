@@ -203,9 +203,8 @@ class LearnedReward:
         """
         if not self.spec.absorbing:
             return 0.0
-        if not isinstance(discount, Real) or not 0 <= discount < 1:
-            raise InputError(f"discount must lie in [0, 1), got {discount!r}; try 0.99")
-        return discount / (1.0 - discount) * float(self.absorbing_reward())
+        gamma = check_discount(discount)
+        return gamma / (1.0 - gamma) * float(self.absorbing_reward())
 
     @torch.no_grad()
     def success_logits(self, frames: Tensor, as_trained: torch.Generator | None = None) -> Tensor:
@@ -249,6 +248,13 @@ class LearnedReward:
         self, network: FrameNetwork, frames: Tensor, as_trained: torch.Generator | None = None
     ) -> Tensor:
         return logits(network.eval(), frames, self.arithmetic, as_trained)
+
+
+def check_discount(discount: float) -> float:
+    """Return the discount of an RL library as a float; raise InputError outside [0, 1)."""
+    if not isinstance(discount, Real) or not 0 <= discount < 1:
+        raise InputError(f"discount must lie in [0, 1), got {discount!r}; try 0.99")
+    return float(discount)
 
 
 def _check_network(network: FrameNetwork, spec: RewardSpec) -> None:

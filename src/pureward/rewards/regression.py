@@ -70,7 +70,7 @@ class RewardModel:
             seed: of the initial weights, batches, random views and dropout.
             arithmetic: "auto" for the fastest that the device supports.
         """
-        check_seed(seed)
+        seed = check_seed(seed)
         check_reward_config(config)
         if not isinstance(members, Integral) or not 1 <= members <= 64:
             raise InputError(f"members must be a whole number from 1 to 64, got {members!r}; try 5")

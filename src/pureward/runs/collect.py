@@ -83,7 +83,7 @@ def collect(
     Returns:
         The path of the dataset, and what is in it.
     """
-    check_seed(seed)
+    seed = check_seed(seed)
     policy, out = Path(policy), Path(out)
     last = _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     own = task not in TASKS  # frames of other environments cannot be drawn later

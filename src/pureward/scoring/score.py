@@ -6,13 +6,21 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import index
 from pathlib import Path
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 
-from pureward.data.dataset import Dataset, find_reader, in_another_order, in_memory, read_episodes
+from pureward.data.dataset import (
+    Dataset,
+    find_reader,
+    image_names,
+    in_another_order,
+    in_memory,
+    read_episodes,
+)
 from pureward.data.draw import with_frames
 from pureward.data.fingerprint import fingerprint
 from pureward.data.guard import check_fits, check_outside
@@ -21,10 +29,11 @@ from pureward.data.writers.own import write_dataset
 from pureward.errors import InputError
 from pureward.files import clear_leftovers, locked_folder, read_object, write_json
 from pureward.progress import Progress
-from pureward.rewards.learned import LearnedReward, RewardSpec
+from pureward.rewards.learned import LearnedReward, RewardSpec, check_discount
 from pureward.rewards.saved import load_reward
 from pureward.scoring.pipeline import columns, score_episodes
 from pureward.scoring.table import Scores, Table
+from pureward.settings import checked
 from pureward.types import find_device
 
 _ABOUT = "score.json"
@@ -86,19 +95,14 @@ def score(
         raise InputError(
             f"score reads a dataset by its path, got {type(source).__name__}; name its folder"
         )
-    out = Path(out)
+    out, images = Path(checked("out", out, "", "name a folder")), image_names(images)
+    checked("copy", copy, False)
+    discount = None if discount is None else check_discount(discount)
     learned = load_reward(reward, device=find_device(device))
     print(f"{reward}: a reward of {learned.spec.channels}")
     dataset, images = _open(source, images, learned.spec)
-    outside = [number for number in films if not 0 <= number < len(dataset)]
-    if outside:
-        raise InputError(
-            f"{source} has episodes 0 to {len(dataset) - 1}, got {outside[0]} in films; choose "
-            "others"
-        )
+    films = _film_numbers(films, dataset)
     check_outside(out, source)
-    if discount is not None and not 0 <= discount < 1:
-        raise InputError(f"discount must lie in [0, 1), got {discount}; try 0.99")
     bonus = _terminal_reward(learned, discount) if copy else 0.0
     about = {
         "reward": _digest(learned),
@@ -137,8 +141,8 @@ def score(
 
 
 def _open(
-    source: str | os.PathLike[str], images: str | Sequence[str] | None, spec: RewardSpec
-) -> tuple[Dataset, str | Sequence[str] | None]:
+    source: str | os.PathLike[str], images: tuple[str, ...], spec: RewardSpec
+) -> tuple[Dataset, tuple[str, ...]]:
     """The dataset in the reward's size, and the images that were chosen in it."""
     size = (spec.network.height, spec.network.width)
     chosen = images or spec.images
@@ -147,7 +151,7 @@ def _open(
     except InputError as error:
         if images:
             raise
-        chosen = None  # the source may have one image, of another name or none
+        chosen = ()  # the source may have one image, of another name or none
         try:
             dataset = read_episodes(source, size=size)
         except InputError:
@@ -159,6 +163,23 @@ def _open(
             "in the import that made it"
         )
     return dataset, chosen
+
+
+def _film_numbers(films: Any, dataset: Dataset) -> list[int]:
+    """The numbers of the episodes to film, of those that a dataset has."""
+    try:
+        numbers = [index(number) for number in films]
+    except TypeError as error:
+        raise InputError(
+            f"films must be a list of episodes' numbers, got {films!r}; try films=[0]"
+        ) from error
+    outside = [number for number in numbers if not 0 <= number < len(dataset)]
+    if outside:
+        raise InputError(
+            f"{dataset.path} has episodes 0 to {len(dataset) - 1}, got {outside[0]} in films; "
+            "choose others"
+        )
+    return numbers
 
 
 def _write_table(

@@ -116,6 +116,7 @@ export class Evidence extends Viewer {
     this.rows = found.episodes;
     this.showMarked(found.marked);
     byId("found").hidden = !this.rows.length;
+    if (request === postJson) byId("search").scrollIntoView(); // what was asked for is below it
     if (this.rows.length) await this.open(0);
   }
 
