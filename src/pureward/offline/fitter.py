@@ -149,8 +149,9 @@ class Fitter:
         rated = row.needs_annotations and annotated is None
         self.positives = "annotated episodes" if rated else "demonstrations"
         """What D learns from."""
+        # Failures in the data are better for a probe: D does not learn from them.
         known = {} if failures is None else {"failure": failures}
-        banks = known | data.sources() | {"replay": logs}  # rather failures that D does not learn
+        banks = known | data.sources() | {"replay": logs}
         rows = {name: subset(bank, _PROBE_FRAMES) for name, bank in banks.items()}
         self._probed = {name: bank[rows[name]] for name, bank in banks.items()}
         self._failed = banks["failure"].episodes[rows["failure"]] if "failure" in banks else None
