@@ -289,10 +289,8 @@ def _memory(n: Numbers, method: Method) -> str:
     """Whether D has memorised its positives, and what to try; "" if not."""
     if not _memorised(n):
         return ""
-    imitates = method.reward == "imitation"
-    data, other = ("demonstrations", "nn-pugail") if imitates else ("annotated episodes", "nn-purl")
-    risk = "" if method.risk == "nnpu" else f"a non-negative risk ({other}), or "
-    return f"; D has memorised its {data}: try {risk}more {data}"
+    data = "demonstrations" if method.reward == "imitation" else "annotated episodes"
+    return f"; D has memorised its {data}: try {_other_risk(method)}more {data}"
 
 
 def _outgrown(n: Numbers, method: Method) -> str:
@@ -300,11 +298,16 @@ def _outgrown(n: Numbers, method: Method) -> str:
     failures, own = n.get("success/failure", 0.0), n.get("success/replay", math.inf)
     if failures - own <= OVERFIT or n.get("share_of_expert/best", 0.0) < POOR:
         return ""
-    risk = "" if method.risk == "nnpu" else "a non-negative risk (nn-purl), or "
     return (
         f"; D accepts {failures:.0%} of the failures, although the agent was better: good frames "
-        f"are probably rare among the annotated ones; try {risk}more good episodes"
+        f"are probably rare among the annotated ones; try {_other_risk(method)}more good episodes"
     )
+
+
+def _other_risk(method: Method) -> str:
+    """The non-negative risk as a remedy that another follows; "" if the method has it."""
+    other = "nn-pugail" if method.reward == "imitation" else "nn-purl"
+    return "" if method.risk == "nnpu" else f"a non-negative risk ({other}), or "
 
 
 def _fell(n: Numbers) -> bool:
