@@ -58,7 +58,8 @@ class MetricsLog:
                     "lower the learning rates or check the rewards of the data"
                 )
         self._check_place()
-        line = json.dumps({"kind": kind, "step": step, **values}, allow_nan=False)
+        rounded = {name: _rounded(value) for name, value in values.items()}
+        line = json.dumps({"kind": kind, "step": step, **rounded}, allow_nan=False)
         points = [Summary.Value(tag=f"{kind}/{n}", simple_value=v) for n, v in values.items()]
         try:
             self._file.write(line.encode() + b"\n")
@@ -102,6 +103,11 @@ class _EventFile:
         event = Event(wall_time=time.time(), step=step, **content)
         self._records.write(event.SerializeToString())
         self._records.flush()
+
+
+def _rounded(value: float) -> float:
+    """Return a float with seven digits, what float32 has; a whole number as it is."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def read_metrics(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
