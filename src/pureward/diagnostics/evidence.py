@@ -22,6 +22,7 @@ from pureward.rewards.methods import METHODS
 from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.policy import load_policy
+from pureward.settings import as_path
 from pureward.types import find_device
 
 _SHOWN = 2  # episodes in evidence.png
@@ -113,13 +114,13 @@ def probe(
     """
     if episodes < 1:
         raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
-    run = Path(run)
+    run = as_path("run", run)
+    out = as_path("out", out) if out else run / "probe"
     history, place = read_history(run), str(find_device(device))
     scored, env_steps, control_step = score_policy(history, episodes, place, seed)
     order = by_difference(scored)
     title = f"{history.task}, {history.method}, episode"
     strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
-    out = Path(out or run / "probe")
     picture, film, table = (out / name for name in ("evidence.png", "evidence.mp4", "probe.json"))
     save_figure(draw_strips(strips), picture)
     film_strip(strips[0], film, 1.0 / control_step)

@@ -20,7 +20,7 @@ from pureward.offline.matching import match_states
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.annotations import reward_problem
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.settings import checked
+from pureward.settings import as_path, checked
 
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
@@ -74,7 +74,7 @@ def check(
         seed: of the leak check and of the environment.
     """
     checked("states", states, False)
-    picture = None if out is None else Path(checked("out", out, "", "name a PNG file"))
+    picture = None if out is None else as_path("out", out, "name a PNG file")
     seed, is_data = check_seed(seed), _is_data(against)
     if states and not is_data:
         raise InputError(f"states needs data to compare with, got {against!r}; leave states out")

@@ -30,7 +30,7 @@ from pureward.rewards.risks import RISKS
 from pureward.runs import checkpoint
 from pureward.runs.config_file import OFFLINE, read_settings
 from pureward.runs.directory import RunDirectory
-from pureward.settings import checked
+from pureward.settings import as_path, checked
 from pureward.training.stopping import StopSignal
 from pureward.types import find_device
 
@@ -80,7 +80,7 @@ def fit(
     sources = {"demonstrations": demonstrations, "annotations": annotations, "failures": failures}
     given = {name: source for name, source in sources.items() if source is not None}
     given["unlabeled"] = unlabeled
-    images, out = image_names(images), Path(checked("out", out, "", "name a folder"))
+    images, out = image_names(images), as_path("out", out)
     updates, stack = checked("updates", updates, UPDATES), checked("stack", stack, 1)
     held_out, method = checked("held_out", held_out, 0.2), checked("method", method, "")
     method = method or ("nn-pugail" if annotations is None else "nn-purl")

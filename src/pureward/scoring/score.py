@@ -33,7 +33,7 @@ from pureward.rewards.learned import LearnedReward, RewardSpec, check_discount
 from pureward.rewards.saved import load_reward
 from pureward.scoring.pipeline import columns, score_episodes
 from pureward.scoring.table import Scores, Table
-from pureward.settings import checked
+from pureward.settings import as_path, checked
 from pureward.types import find_device
 
 _ABOUT = "score.json"
@@ -95,7 +95,7 @@ def score(
         raise InputError(
             f"score reads a dataset by its path, got {type(source).__name__}; name its folder"
         )
-    out, images = Path(checked("out", out, "", "name a folder")), image_names(images)
+    out, images = as_path("out", out), image_names(images)
     checked("copy", copy, False)
     discount = None if discount is None else check_discount(discount)
     learned = load_reward(reward, device=find_device(device))

@@ -14,6 +14,7 @@ from pureward.errors import InputError
 from pureward.files import whole_folder
 from pureward.pixels import SIDE
 from pureward.progress import Progress
+from pureward.settings import as_path
 
 
 def import_episodes(
@@ -42,7 +43,7 @@ def import_episodes(
         whether the source was compressed with loss, are those of the source. Of several, states
         are left out if one has none.
     """
-    out = Path(out)
+    out = as_path("out", out)
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
