@@ -115,6 +115,9 @@ def test_what_cannot_be_probed_is_refused(trained, tmp_path, capsys):
     as_run_of(trained, "prl", "regression")
     with pytest.raises(pureward.InputError, match="episodes must be at least 1, got 0"):
         probe(trained, episodes=0)
+    (tmp_path / "file").touch()
+    with pytest.raises(pureward.InputError, match="must be a folder that can be written"):
+        probe(trained, tmp_path / "file")  # its reward, which is missing, is not read
     with pytest.raises(pureward.InputError, match="fitted to data alone and has no policy"):
         probe(write_run(tmp_path / "fit", "nn-pugail", [], task="offline", updates=5))
 

@@ -231,6 +231,21 @@ def test_a_misspelt_path_is_told_before_the_data_is_read(tmp_path):
         check(tmp_path / "not read", against="reach", states=True)
 
 
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("picture", "must end in .png, .pdf, .svg, got 'picture'"),
+        ("file/a.png", "file must be a folder that can be written"),
+        ("folder.png", "folder.png is a folder; rename it"),
+    ],
+)
+def test_a_bad_picture_is_told_before_the_data_is_read(tmp_path, out, said):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(pureward.InputError, match=said):
+        check(tmp_path / "not read", against="reach", out=tmp_path / out)
+
+
 def test_the_command_line_writes_a_picture_and_exits_with_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, shift in (("demos", 0), ("logs", 5)):

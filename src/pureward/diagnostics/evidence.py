@@ -15,7 +15,7 @@ from pureward.diagnostics.history import Eta, History, read_eta, read_history
 from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError
-from pureward.files import write_json
+from pureward.files import check_writable, write_json
 from pureward.picture import cameras, save_figure
 from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS
@@ -117,6 +117,7 @@ def probe(
     run = as_path("run", run)
     out = as_path("out", out) if out else run / "probe"
     history, place = read_history(run), str(find_device(device))
+    check_writable(out)
     scored, env_steps, control_step = score_policy(history, episodes, place, seed)
     order = by_difference(scored)
     title = f"{history.task}, {history.method}, episode"

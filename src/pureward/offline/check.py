@@ -78,6 +78,10 @@ def check(
     seed, is_data = check_seed(seed), _is_data(against)
     if states and not is_data:
         raise InputError(f"states needs data to compare with, got {against!r}; leave states out")
+    if picture is not None and against is not None:
+        from pureward.picture import check_figure
+
+        check_figure(picture)
     ours = survey(source, images, held_out, device)
     facts, problems = _facts(ours), list(_problems(ours))
     if against is None:

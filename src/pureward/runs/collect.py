@@ -25,7 +25,7 @@ from pureward.envs.batch import frame_keys
 from pureward.envs.making import check_importable, check_name
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, SimulationError, check_seed
-from pureward.files import whole_folder
+from pureward.files import check_writable, whole_folder
 from pureward.runs.card import write_card
 from pureward.runs.policy import SavedPolicy, load_policy, random_policy, snapshots
 from pureward.settings import as_path
@@ -283,6 +283,7 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> SavedPolicy:
             )
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
+    check_writable(out)
     check_importable(check_name(task))
     policy = load_policy(run)
     trained = policy.config.task
