@@ -194,6 +194,20 @@ def test_shapes_are_compared_as_stored(tmp_path):
     assert told not in check(mixed, against=mixed, images="top", held_out=0.5).facts
 
 
+def test_arrays_in_memory_are_read_once(monkeypatch):
+    read, calls = survey.read_episodes, []
+    monkeypatch.setattr(survey, "read_episodes", lambda *a, **k: calls.append(1) or read(*a, **k))
+    stacks = np.random.default_rng(0).integers(0, 256, (12, 5, 2, 48, 40, 3), dtype=np.uint8)
+    rewards = np.zeros(4, np.float32)
+    for given, shape in (
+        (stacks[:, :, 0], "3×48×40"),
+        ([torch.from_numpy(one) for one in stacks], "6×48×40"),
+        ([(one[:, 0, ..., 0] / np.float32(255), rewards) for one in stacks], "3×48×40"),
+    ):
+        assert f"48 steps of {shape}, resized to 64×64" in check(given, held_out=0.5).facts[0]
+    assert len(calls) == 3
+
+
 def test_copies_between_both_sides_are_named():
     found = check(demonstrations(), against=[*logs(), *demonstrations()[:3]])
     assert any(problem.startswith("3 episodes of") for problem in found.problems)
