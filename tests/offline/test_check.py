@@ -260,6 +260,16 @@ def test_a_bad_picture_is_told_before_the_data_is_read(tmp_path, out, said):
         check(tmp_path / "not read", against="reach", out=tmp_path / out)
 
 
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_picture_is_not_written_into_the_data(tmp_path, side):
+    """In a folder of images it would be a frame of the next reader's."""
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.mp4").write_text("not read")
+    with pytest.raises(pureward.InputError, match=f"check.png must lie outside of .*{side}"):
+        check(tmp_path / "ours", against=tmp_path / "theirs", out=tmp_path / side / "check.png")
+
+
 def test_the_command_line_writes_a_picture_and_exits_with_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, shift in (("demos", 0), ("logs", 5)):

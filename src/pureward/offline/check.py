@@ -14,9 +14,11 @@ from torch import Tensor
 
 from pureward.data.dataset import find_reader
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
+from pureward.data.guard import check_outside
 from pureward.errors import InputError, check_seed
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states
+from pureward.offline.sources import describe
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.annotations import reward_problem
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
@@ -82,6 +84,8 @@ def check(
         from pureward.picture import check_figure
 
         check_figure(picture)
+        for side in (source, against) if is_data else (source,):  # it would become a frame
+            check_outside(picture, describe(side))
     ours = survey(source, images, held_out, device)
     facts, problems = _facts(ours), list(_problems(ours))
     if against is None:
