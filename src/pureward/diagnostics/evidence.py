@@ -2,6 +2,7 @@
 """Evidence: greedy episodes of a run's policy for which its reward promises too much."""
 
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -112,8 +113,8 @@ def probe(
         device: "auto" (CUDA if there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
-    if episodes < 1:
-        raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
+    if not isinstance(episodes, Integral) or episodes < 1:
+        raise InputError(f"episodes must be a whole number from 1, got {episodes!r}; try 16")
     run = as_path("run", run)
     out = as_path("out", out) if out else run / "probe"
     history, place = read_history(run), str(find_device(device))
