@@ -65,6 +65,7 @@ def test_closed_streams_are_replaced_by_dev_null():
         (["expert", "reach", "--out", "{file}"], "must be a folder or be in one"),
         (["show", "reach", "--out", "{file}/deep"], "must be a folder or be in one"),
         (["show", "reach", "--policy", "os:getcwd", "--out", "{out}"], "must turn states"),
+        (["plot", "not-read", "--out", "{out}/a.doc"], "must end in .png, .pdf, .svg, got 'a.doc'"),
         (["reproduce", "imitation", "--budget", "-1", "--dry-run"], "number of minutes, got -1.0"),
         (
             ["reproduce", "imitation", "--seeds", "1000000000"],

@@ -10,6 +10,7 @@ import pytest
 from pureward.errors import InputError
 from pureward.files import (
     PARTIAL,
+    check_writable,
     clear_leftovers,
     is_held,
     open_tensors,
@@ -89,6 +90,17 @@ def test_a_folder_is_flushed_with_all_that_is_in_it(tmp_path, monkeypatch):
         (partial / "deep").mkdir()
         (partial / "deep" / "file").write_text("whole")
     assert {"deep", "file"} < set(flushed)
+
+
+def test_a_folder_that_cannot_be_made_or_written_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    check_writable(tmp_path / "new" / "deep")
+    for path in ("file", "file/deep"):
+        with pytest.raises(InputError, match=f"{path} must be a folder .*file is a file or read-"):
+            check_writable(tmp_path / path)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # tests may run as root
+    with pytest.raises(InputError, match=f"{tmp_path} is a file or read-only; choose another"):
+        check_writable(tmp_path / "new")
 
 
 def test_links_are_not_followed_when_writing(tmp_path):

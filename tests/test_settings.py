@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import pureward
 from pureward.agents import AgentConfig, D4PGConfig
 from pureward.agents.exploration import ExplorationConfig
 from pureward.data.replay.replay import ReplayConfig
@@ -72,3 +73,37 @@ def test_numbers_of_numpy_become_those_of_python():
         assert View(contrast=contrast) == View()
     with pytest.raises(InputError, match="crop must be a number, got True"):
         View(crop=True)
+
+
+_NUL = "a\0b"  # a path that no file system has
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("out", lambda: pureward.RunConfig(out=_NUL)),
+        ("demonstrations", lambda: pureward.preset("reach", method="gail", demonstrations=_NUL)),
+        ("out", lambda: pureward.fit([], demonstrations=[], out=_NUL)),
+        ("out", lambda: pureward.check([], out=_NUL)),
+        ("out", lambda: pureward.score("reward", "logs", _NUL)),
+        ("out", lambda: pureward.import_episodes("logs", _NUL)),
+        ("policy", lambda: pureward.collect("reach", _NUL, "out")),
+        ("out", lambda: pureward.collect("reach", "run", _NUL)),
+        ("run", lambda: pureward.evaluate(_NUL)),
+        ("run", lambda: pureward.probe(_NUL)),
+        ("out", lambda: pureward.probe("run", _NUL)),
+        ("run", lambda: pureward.load_policy(_NUL)),
+        ("directory", lambda: pureward.save_reward(None, _NUL)),  # type: ignore[arg-type]
+        ("path", lambda: pureward.OnlineReward.save(None, _NUL)),  # type: ignore[arg-type]
+    ],
+)
+def test_a_path_with_a_nul_is_refused_in_one_sentence(name, call):
+    said = rf"^{name} must be text without the character NUL, got 'a\\x00b'; remove it$"
+    with pytest.raises(InputError, match=said):
+        call()
+
+
+def test_a_path_of_another_type_is_refused_in_one_sentence():
+    for call in (pureward.evaluate, pureward.load_policy, pureward.probe):
+        with pytest.raises(InputError, match="^run must be text, got 3; name a folder$"):
+            call(3)

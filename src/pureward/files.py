@@ -71,6 +71,17 @@ def read_file(path: Path, most: int = JSON_BYTES) -> bytes:
         return file.read(size)
 
 
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written, before the work whose result it is for."""
+    whole = folder.resolve()
+    place = next(path for path in (whole, *whole.parents) if os.path.exists(path))
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        raise InputError(
+            f"{folder} must be a folder that can be written, and {place} is a file or read-only; "
+            "choose another"
+        )
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path, which is renamed to `path` if the block does not raise."""

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from pureward.errors import InputError
-from pureward.files import whole_file
+from pureward.files import check_writable, whole_file
 
 if TYPE_CHECKING:  # its import takes half a second
     from matplotlib.figure import Figure
@@ -102,14 +102,23 @@ def save_image(image: Image.Image, path: Path) -> None:
 
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure as PNG, PDF or SVG, by the path's suffix."""
+    kind = check_figure(path)
+    with whole_file(path) as partial:
+        figure.savefig(partial, format=kind, dpi=_DOTS_PER_INCH, metadata=_FIGURE_KINDS[kind])
+
+
+def check_figure(path: Path) -> str:
+    """Return the kind of a figure, by its path's suffix; refuse a path that it cannot have."""
     kind = path.suffix.removeprefix(".").lower()
     if kind not in _FIGURE_KINDS:
         raise InputError(
             f"a plot's file must end in {', '.join('.' + k for k in _FIGURE_KINDS)}, "
             f"got {path.name!r}; rename it"
         )
-    with whole_file(path) as partial:
-        figure.savefig(partial, format=kind, dpi=_DOTS_PER_INCH, metadata=_FIGURE_KINDS[kind])
+    if path.is_dir():
+        raise InputError(f"a plot's file must be a file, and {path} is a folder; rename it")
+    check_writable(path.parent)
+    return kind
 
 
 @contextmanager

@@ -4,6 +4,7 @@
 import math
 import os
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -91,7 +92,14 @@ def checked(
         if isinstance(value, str) and type(default) in _ONE:
             rule += ", without quotes"
         raise InputError(f"{name} must be {rule}, got {value!r}; {remedy}")
+    if isinstance(default, str) and "\0" in str(value):  # no file system takes it in a path
+        raise InputError(f"{name} must be text without the character NUL, got {value!r}; remove it")
     return tuple(value) if isinstance(default, tuple) else value
+
+
+def as_path(name: str, value: Any, remedy: str = "name a folder") -> Path:
+    """Return a path that a user gave; raise InputError for what cannot be one."""
+    return Path(checked(name, value, "", remedy))
 
 
 def _converted(value: Any, default: Any) -> Any:

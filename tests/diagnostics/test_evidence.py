@@ -113,8 +113,12 @@ def test_what_cannot_be_probed_is_refused(trained, tmp_path, capsys):
     assert stop.value.code == 2
     assert "learned from the task's own reward, so there is nothing" in capsys.readouterr().err
     as_run_of(trained, "prl", "regression")
-    with pytest.raises(pureward.InputError, match="episodes must be at least 1, got 0"):
-        probe(trained, episodes=0)
+    for episodes in (0, 1.5, "3"):
+        with pytest.raises(pureward.InputError, match=f"whole number from 1, got {episodes!r}; "):
+            probe(trained, episodes=episodes)  # type: ignore[arg-type]
+    (tmp_path / "file").touch()
+    with pytest.raises(pureward.InputError, match="must be a folder that can be written"):
+        probe(trained, tmp_path / "file")  # its reward, which is missing, is not read
     with pytest.raises(pureward.InputError, match="fitted to data alone and has no policy"):
         probe(write_run(tmp_path / "fit", "nn-pugail", [], task="offline", updates=5))
 

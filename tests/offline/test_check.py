@@ -194,6 +194,20 @@ def test_shapes_are_compared_as_stored(tmp_path):
     assert told not in check(mixed, against=mixed, images="top", held_out=0.5).facts
 
 
+def test_arrays_in_memory_are_read_once(monkeypatch):
+    read, calls = survey.read_episodes, []
+    monkeypatch.setattr(survey, "read_episodes", lambda *a, **k: calls.append(1) or read(*a, **k))
+    stacks = np.random.default_rng(0).integers(0, 256, (12, 5, 2, 48, 40, 3), dtype=np.uint8)
+    rewards = np.zeros(4, np.float32)
+    for given, shape in (
+        (stacks[:, :, 0], "3×48×40"),
+        ([torch.from_numpy(one) for one in stacks], "6×48×40"),
+        ([(one[:, 0, ..., 0] / np.float32(255), rewards) for one in stacks], "3×48×40"),
+    ):
+        assert f"48 steps of {shape}, resized to 64×64" in check(given, held_out=0.5).facts[0]
+    assert len(calls) == 3
+
+
 def test_copies_between_both_sides_are_named():
     found = check(demonstrations(), against=[*logs(), *demonstrations()[:3]])
     assert any(problem.startswith("3 episodes of") for problem in found.problems)
@@ -229,6 +243,31 @@ def test_a_misspelt_path_is_told_before_the_data_is_read(tmp_path):
         check(tmp_path / "not read", against="lgos")
     with pytest.raises(pureward.InputError, match="data to compare with, got 'reach'; leave"):
         check(tmp_path / "not read", against="reach", states=True)
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("picture", "must end in .png, .pdf, .svg, got 'picture'"),
+        ("file/a.png", "file must be a folder that can be written"),
+        ("folder.png", "folder.png is a folder; rename it"),
+    ],
+)
+def test_a_bad_picture_is_told_before_the_data_is_read(tmp_path, out, said):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(pureward.InputError, match=said):
+        check(tmp_path / "not read", against="reach", out=tmp_path / out)
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_picture_is_not_written_into_the_data(tmp_path, side):
+    """In a folder of images it would be a frame of the next reader's."""
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.mp4").write_text("not read")
+    with pytest.raises(pureward.InputError, match=f"check.png must lie outside of .*{side}"):
+        check(tmp_path / "ours", against=tmp_path / "theirs", out=tmp_path / side / "check.png")
 
 
 def test_the_command_line_writes_a_picture_and_exits_with_one(tmp_path, monkeypatch, capsys):

@@ -64,7 +64,7 @@ def _short():
 @pytest.fixture
 def no_picture(monkeypatch):
     """Half of the time of a short fit is its picture."""
-    monkeypatch.setattr("pureward.offline.picture.draw_fit", lambda *_: None)
+    monkeypatch.setattr("pureward.offline.folder.draw_fit", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_the_folder_holds_reward_metrics_plot_and_verdict(fitted):
 def whole(tmp_path_factory, _short):
     """A fit of 20 updates, without its picture."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pureward.offline.picture.draw_fit", lambda *_: None)
+        patch.setattr("pureward.offline.folder.draw_fit", lambda *_: None)
         return fit(tmp_path_factory.mktemp("whole"))
 
 

@@ -151,6 +151,26 @@ def test_a_pickle_as_safetensors_is_refused(tmp_path):
         checkpoint.read(path)
 
 
+@pytest.mark.parametrize("place", [-1, -9, -20])
+def test_a_flipped_bit_is_refused(tmp_path, place):
+    tensors = TENSORS | {"flags": torch.tensor([True, False, True])}  # no whole number of words
+    saved = checkpoint.read(checkpoint.write(tmp_path, 1, tensors, {}))
+    file = saved.path / "state.safetensors"
+    whole = bytearray(file.read_bytes())
+    whole[place] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(InputError, match=r"damaged: state.safetensors .*; delete it to resume"):
+        _ = saved.tensors
+
+
+def test_a_checkpoint_without_a_sum_is_read(tmp_path):
+    path = checkpoint.write(tmp_path, 1, TENSORS, {})
+    facts = json.loads((path / "facts.json").read_text())
+    assert facts.pop("sum") > 0
+    (path / "facts.json").write_text(json.dumps(facts))
+    assert checkpoint.read(path).tensors.keys() == TENSORS.keys()
+
+
 def test_under_inverts_flattened():
     flat = checkpoint.flattened("env", TENSORS) | {"other/x": TENSORS["count"]}
     assert checkpoint.under("env", flat).keys() == TENSORS.keys()

@@ -185,10 +185,11 @@ def test_a_dataset_larger_than_the_free_disk_is_refused(run, tmp_path, monkeypat
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_rollout(run, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_refused_first(run, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr("pureward.runs.collect.rollout", lambda *_: pytest.fail("played"))
-    with pytest.raises(OSError, match="file"):
+    monkeypatch.setattr("pureward.runs.collect.load_policy", lambda *_: pytest.fail("read"))
+    with pytest.raises(pureward.InputError, match="must be a folder that can be written, .*file"):
         collect("reach", run, tmp_path / "file" / "data", episodes=2, device="cpu")
 
 

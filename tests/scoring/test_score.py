@@ -144,6 +144,12 @@ def test_a_setting_of_another_type_is_refused(tmp_path, a_reward, settings, said
         scoring.score(folder, PICTURES, **({"out": tmp_path, "device": "cpu"} | settings))
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(pureward.InputError, match="must be a folder that can be written"):
+        scoring.score("not read", "not read", tmp_path / "file")
+
+
 def test_scores_of_other_episodes_of_the_same_path_are_refused(tmp_path, a_reward):
     folder, _ = a_reward("imitation")
     source, out = tmp_path / "one.npy", tmp_path / "scores"

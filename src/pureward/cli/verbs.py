@@ -244,8 +244,9 @@ def plot(
     """
     from pureward.diagnostics.history import read_histories
     from pureward.diagnostics.plot import curves
-    from pureward.picture import save_figure
+    from pureward.picture import check_figure, save_figure
 
+    check_figure(out)
     save_figure(curves(read_histories(runs), metric=metric, by=by), out)
     print(f"  {out}")
 

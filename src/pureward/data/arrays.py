@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pureward.data.episodes import Episode
 from pureward.data.guard import guarding
-from pureward.data.lazy import LazyFrames
+from pureward.data.lazy import LazyFrames, frame_shape
 from pureward.errors import InputError
 from pureward.pixels import to_frames
 
@@ -36,7 +36,7 @@ def episodes_in_memory(
         return items
     episodes = []
     for number, (item, split) in enumerate(zip(items, splits(len(items)), strict=True)):
-        images, rewards = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        images, rewards = _parts(item)
         with guarding(f"episode {number}"):
             check_several(np.shape(images))
             columns = {} if rewards is None else {"rewards": rewards}
@@ -58,6 +58,11 @@ def given_episodes(source: Any) -> list[Any]:
             f"{type(source).__name__}; pass one of them"
         )
     return list(source)
+
+
+def given_shape(item: Any) -> tuple[int, int, int]:
+    """Return channels, height and width of the frames of given images before they are resized."""
+    return frame_shape(tuple(np.shape(_parts(item)[0])[1:]), None)
 
 
 def check_several(shape: tuple[int, ...]) -> None:
@@ -102,6 +107,11 @@ def make_episode(
         **found,
         **others,
     )
+
+
+def _parts(item: Any) -> tuple[Any, Any]:
+    """The images and the rewards, if any, that were given for an episode."""
+    return item if isinstance(item, tuple) and len(item) == 2 else (item, None)
 
 
 def to_tensor(values: Any) -> Tensor:

@@ -109,7 +109,7 @@ class LazyFrames:
             )
         self._stored = counts.pop()
         with guarding(where):
-            shapes = [_frame_shape(camera.shape, size) for camera in cameras]
+            shapes = [frame_shape(camera.shape, size) for camera in cameras]
         if len({shape[1:] for shape in shapes}) > 1:
             raise InputError(
                 f"{where}: images must be of one size to be stacked, got "
@@ -125,7 +125,7 @@ class LazyFrames:
     @property
     def stored_shapes(self) -> tuple[tuple[int, int, int], ...]:
         """Channels, height and width of each camera's frames before they are resized."""
-        return tuple(_frame_shape(camera.shape, None) for camera in self._cameras)
+        return tuple(frame_shape(camera.shape, None) for camera in self._cameras)
 
     @property
     def nbytes(self) -> int:
@@ -196,8 +196,8 @@ def _side_by_side(cameras: Sequence[Iterator[Tensor]]) -> Iterator[Tensor]:
 
 
 @lru_cache(maxsize=64)
-def _frame_shape(shape: tuple[int, ...], size: tuple[int, int] | None) -> tuple[int, int, int]:
-    """Channels, height and width of the frame of an image."""
+def frame_shape(shape: tuple[int, ...], size: tuple[int, int] | None) -> tuple[int, int, int]:
+    """Return channels, height and width of the frame of an image; None keeps its size."""
     pixels = sorted(shape)[-2:]
     check_pixels(*(pixels if len(pixels) == 2 else (0, 0)))
     one = to_frames(np.zeros((1, *shape), np.uint8), "cpu", size)

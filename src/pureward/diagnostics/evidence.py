@@ -2,6 +2,7 @@
 """Evidence: greedy episodes of a run's policy for which its reward promises too much."""
 
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,14 @@ from pureward.diagnostics.history import Eta, History, read_eta, read_history
 from pureward.diagnostics.strip import Panel, Strip, draw_strips, film_strip
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError
-from pureward.files import write_json
+from pureward.files import check_writable, write_json
 from pureward.picture import cameras, save_figure
 from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS
 from pureward.rewards.saved import load_reward
 from pureward.runs.collect import rollout
 from pureward.runs.policy import load_policy
+from pureward.settings import as_path
 from pureward.types import find_device
 
 _SHOWN = 2  # episodes in evidence.png
@@ -111,15 +113,16 @@ def probe(
         device: "auto" (CUDA if there is one), "cpu" or "cuda".
         seed: of the episodes' first states.
     """
-    if episodes < 1:
-        raise InputError(f"episodes must be at least 1, got {episodes}; raise it")
-    run = Path(run)
+    if not isinstance(episodes, Integral) or episodes < 1:
+        raise InputError(f"episodes must be a whole number from 1, got {episodes!r}; try 16")
+    run = as_path("run", run)
+    out = as_path("out", out) if out else run / "probe"
     history, place = read_history(run), str(find_device(device))
+    check_writable(out)
     scored, env_steps, control_step = score_policy(history, episodes, place, seed)
     order = by_difference(scored)
     title = f"{history.task}, {history.method}, episode"
     strips = [scored[index].strip(f"{title} {index}") for index in order[:_SHOWN]]
-    out = Path(out or run / "probe")
     picture, film, table = (out / name for name in ("evidence.png", "evidence.mp4", "probe.json"))
     save_figure(draw_strips(strips), picture)
     film_strip(strips[0], film, 1.0 / control_step)

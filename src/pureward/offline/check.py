@@ -14,13 +14,15 @@ from torch import Tensor
 
 from pureward.data.dataset import find_reader
 from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
+from pureward.data.guard import check_outside
 from pureward.errors import InputError, check_seed
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states
+from pureward.offline.sources import describe
 from pureward.offline.survey import Survey, Surveyed, survey
 from pureward.rewards.annotations import reward_problem
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
-from pureward.settings import checked
+from pureward.settings import as_path, checked
 
 if TYPE_CHECKING:
     from pureward.data.dataset import Source
@@ -74,10 +76,16 @@ def check(
         seed: of the leak check and of the environment.
     """
     checked("states", states, False)
-    picture = None if out is None else Path(checked("out", out, "", "name a PNG file"))
+    picture = None if out is None else as_path("out", out, "name a PNG file")
     seed, is_data = check_seed(seed), _is_data(against)
     if states and not is_data:
         raise InputError(f"states needs data to compare with, got {against!r}; leave states out")
+    if picture is not None and against is not None:
+        from pureward.picture import check_figure
+
+        check_figure(picture)
+        for side in (source, against) if is_data else (source,):  # it would become a frame
+            check_outside(picture, describe(side))
     ours = survey(source, images, held_out, device)
     facts, problems = _facts(ours), list(_problems(ours))
     if against is None:

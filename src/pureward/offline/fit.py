@@ -2,7 +2,6 @@
 """Fits a reward to data alone, in a folder that a killed fit continues from."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from pureward.data.fingerprint import fingerprint
 from pureward.data.frames import FrameBank
 from pureward.data.guard import check_outside
 from pureward.errors import InputError, check_seed
-from pureward.files import write_json
+from pureward.files import check_writable, write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.folder import FitFolder, Fitted
 from pureward.offline.sources import check_alike, describe, load
@@ -30,7 +29,7 @@ from pureward.rewards.risks import RISKS
 from pureward.runs import checkpoint
 from pureward.runs.config_file import OFFLINE, read_settings
 from pureward.runs.directory import RunDirectory
-from pureward.settings import checked
+from pureward.settings import as_path, checked
 from pureward.training.stopping import StopSignal
 from pureward.types import find_device
 
@@ -80,12 +79,14 @@ def fit(
     sources = {"demonstrations": demonstrations, "annotations": annotations, "failures": failures}
     given = {name: source for name, source in sources.items() if source is not None}
     given["unlabeled"] = unlabeled
-    images, out = image_names(images), Path(checked("out", out, "", "name a folder"))
+    images, out = image_names(images), as_path("out", out)
     updates, stack = checked("updates", updates, UPDATES), checked("stack", stack, 1)
     held_out, method = checked("held_out", held_out, 0.2), checked("method", method, "")
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
     _check(method, given, updates, prior)
-    _check_out(out, given)
+    for one in given.values():
+        check_outside(out, describe(one))
+    check_writable(out)
     seed = check_seed(seed)
     prior = prior if prior is None or isinstance(prior, str) else float(prior)
     check_reward_config(config)
@@ -122,18 +123,6 @@ def fit(
         write_json(directory.config, settings)
         total = updates if fitter.has_discriminator else 0
         return FitFolder(directory, fitter, total, stop, saved).run()
-
-
-def _check_out(out: Path, given: dict[str, Any]) -> None:
-    """Refuse a folder of a source, or one that cannot be written, before all is read."""
-    for source in given.values():
-        check_outside(out, describe(source))
-    place = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
-    if not (place.is_dir() and os.access(place, os.W_OK)):
-        raise InputError(
-            f"{out} must be a folder that can be written, and {place} is a file or read-only; "
-            "choose another"
-        )
 
 
 def _check(method: str, given: dict[str, Any], updates: int, prior: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pureward.diagnostics.verdict import Verdict
 from pureward.errors import InputError, lacks_memory
 from pureward.offline.fitter import Fitter
+from pureward.offline.picture import draw_fit
 from pureward.offline.verdict import fit_verdict
 from pureward.progress import Progress
 from pureward.rewards.learned import LearnedReward
@@ -149,8 +150,6 @@ class FitFolder:
         fitter, path = self.fitter, self.directory.path
         verdict = None
         if state == "finished":
-            from pureward.offline.picture import draw_fit
-
             rows = read_metrics(self.directory.metrics)
             verdict = fit_verdict(
                 rows,

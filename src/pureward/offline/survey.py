@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from pureward.data.arrays import given_episodes, given_shape
 from pureward.data.dataset import Dataset, read_episodes
 from pureward.data.draw import Painter, painter_of
 from pureward.data.episodes import Episode
@@ -101,11 +102,11 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
     name = describe(source)
     dataset = read_episodes(source, images=images, held_out=held_out)
     painter = painter_of(dataset, device) if dataset[0].frames is None else None
-    # Arrays in memory are resized when they are read, frames on disk when they are indexed.
-    arrays = None if dataset.path is not None else read_episodes(source, size=None)
+    # Arrays in memory have been resized already; frames on disk know the shapes that are stored.
+    given = [None] * len(dataset) if dataset.path is not None else given_episodes(source)
     found, firsts = [], []
     bar = Progress(dataset, desc=f"checking {name}", unit="episode", leave=False)
-    for number, episode in enumerate(bar):
+    for episode, item in zip(bar, given, strict=True):
         first = _frame(episode, 0, painter)
         firsts.append(first)
         digests, still, empty = _frames(first if episode.frames is None else episode.frames)
@@ -115,7 +116,7 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
                 split=episode.split,
                 steps=len(episode),
                 rewards=(float(low), float(high)) if episode.rated else None,
-                shapes=_shapes(episode if arrays is None else arrays[number], first),
+                shapes=_shapes(episode, first, item),
                 digests=() if episode.frames is None else digests,
                 still=still,
                 empty=empty,
@@ -132,10 +133,12 @@ def _frame(episode: Episode, instant: int, painter: Painter | None) -> Tensor:
     return painter.frames(episode, [instant])
 
 
-def _shapes(episode: Episode, drawn: Tensor) -> tuple[tuple[int, ...], ...]:
+def _shapes(episode: Episode, drawn: Tensor, given: Any) -> tuple[tuple[int, ...], ...]:
     """Shapes of the frames of each camera; the one that is drawn if the episode has none."""
     if isinstance(episode.frames, LazyFrames):
         return episode.frames.stored_shapes
+    if given is not None and not isinstance(given, Episode):
+        return (given_shape(given),)
     frames = drawn if episode.frames is None else episode.frames
     return (tuple(frames.shape[1:]),)
 

@@ -24,6 +24,7 @@ from pureward.rewards.methods import METHODS, default_method
 from pureward.rewards.network import NetworkConfig
 from pureward.rewards.view import View
 from pureward.runs.checkpoint import flattened, under
+from pureward.settings import as_path
 from pureward.types import find_device
 
 if TYPE_CHECKING:
@@ -260,8 +261,9 @@ class OnlineReward:
 
     def save(self, path: str | Path) -> None:
         """Write the reward as it is now, for `load_reward`."""
+        folder = as_path("path", path)  # refused before the fit
         self._fit()
-        self.learner.save(Path(path))
+        self.learner.save(folder)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return networks, optimizer, η and random states; observed frames are not in it."""

@@ -31,7 +31,7 @@ from pureward.rewards.arithmetic import Arithmetic, usable_device
 from pureward.rewards.learned import LearnedReward, RewardSpec
 from pureward.rewards.network import NETWORKS, seeded_network
 from pureward.rewards.view import View
-from pureward.settings import dataclass_from_json
+from pureward.settings import as_path, dataclass_from_json
 
 FORMAT = "pureward-reward"
 VERSION = 2
@@ -47,7 +47,7 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
         reward: its networks are written as float32.
         directory: the folder; it is made if it does not exist.
     """
-    folder = Path(directory)
+    folder = as_path("directory", directory)
     if folder.is_file():
         raise InputError(f"a reward is saved as a folder, and {folder} is a file; choose another")
     networks = [] if reward.discriminator is None else [reward.discriminator]

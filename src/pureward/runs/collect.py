@@ -25,9 +25,10 @@ from pureward.envs.batch import frame_keys
 from pureward.envs.making import check_importable, check_name
 from pureward.envs.tasks import TASKS
 from pureward.errors import InputError, SimulationError, check_seed
-from pureward.files import whole_folder
+from pureward.files import check_writable, whole_folder
 from pureward.runs.card import write_card
 from pureward.runs.policy import SavedPolicy, load_policy, random_policy, snapshots
+from pureward.settings import as_path
 from pureward.types import DRAWN_FROM, Observation, Policy, find_device
 
 # Failures are chosen from episodes of this many policies of the run and of random actions; each
@@ -84,7 +85,7 @@ def collect(
         The path of the dataset, and what is in it.
     """
     seed = check_seed(seed)
-    policy, out = Path(policy), Path(out)
+    policy, out = as_path("policy", policy, "name a run"), as_path("out", out)
     last = _check(task, policy, out, episodes=episodes, held_out=held_out, failures=failures)
     own = task not in TASKS  # frames of other environments cannot be drawn later
     frames = frames or own
@@ -282,6 +283,7 @@ def _check(task: str, run: Path, out: Path, **counts: int) -> SavedPolicy:
             )
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
+    check_writable(out)
     check_importable(check_name(task))
     policy = load_policy(run)
     trained = policy.config.task

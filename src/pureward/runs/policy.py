@@ -14,6 +14,7 @@ from pureward.files import open_tensors, shapes_in, whole_file, write_tensors
 from pureward.runs.config import RunConfig
 from pureward.runs.config_file import read_config
 from pureward.runs.directory import RunDirectory, kept_steps, step_name, step_of
+from pureward.settings import as_path
 from pureward.types import Policy
 
 _LARGEST_SIZE = 1_000_000  # of a state or an action
@@ -56,9 +57,9 @@ def load_policy(
     Raises:
         InputError: if there is none, or it does not match the run's settings.
     """
-    run = Path(run)
+    run = as_path("run", run)
     config = read_config(RunDirectory(run))
-    path = Path(snapshot) if snapshot else next(reversed(snapshots(run)), None)
+    path = as_path("snapshot", snapshot) if snapshot else next(reversed(snapshots(run)), None)
     if path is None:
         raise InputError(f"{run} has no policy snapshot yet; let it run longer")
     env_steps = step_of(path)

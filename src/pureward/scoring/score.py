@@ -27,13 +27,13 @@ from pureward.data.guard import check_fits, check_outside
 from pureward.data.lazy import LazyFrames
 from pureward.data.writers.own import write_dataset
 from pureward.errors import InputError
-from pureward.files import clear_leftovers, locked_folder, read_object, write_json
+from pureward.files import check_writable, clear_leftovers, locked_folder, read_object, write_json
 from pureward.progress import Progress
 from pureward.rewards.learned import LearnedReward, RewardSpec, check_discount
 from pureward.rewards.saved import load_reward
 from pureward.scoring.pipeline import columns, score_episodes
 from pureward.scoring.table import Scores, Table
-from pureward.settings import checked
+from pureward.settings import as_path, checked
 from pureward.types import find_device
 
 _ABOUT = "score.json"
@@ -95,14 +95,15 @@ def score(
         raise InputError(
             f"score reads a dataset by its path, got {type(source).__name__}; name its folder"
         )
-    out, images = Path(checked("out", out, "", "name a folder")), image_names(images)
+    out, images = as_path("out", out), image_names(images)
     checked("copy", copy, False)
     discount = None if discount is None else check_discount(discount)
+    check_outside(out, source)
+    check_writable(out)
     learned = load_reward(reward, device=find_device(device))
     print(f"{reward}: a reward of {learned.spec.channels}")
     dataset, images = _open(source, images, learned.spec)
     films = _film_numbers(films, dataset)
-    check_outside(out, source)
     bonus = _terminal_reward(learned, discount) if copy else 0.0
     about = {
         "reward": _digest(learned),

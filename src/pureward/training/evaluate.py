@@ -87,7 +87,7 @@ def evaluate_run(
     if not isinstance(episodes, Integral) or episodes < 1:
         raise InputError(f"episodes must be a whole number from 1, got {episodes!r}; try 100")
     place = str(find_device(device))
-    policy = load_policy(Path(run), device=place)
+    policy = load_policy(run, device=place)
     other = {"distractors": distractors} if distractors else {}
     with policy.config.make_env(episodes, place, **other) as env:
         found = evaluate(env, policy.act, seed=seed)

@@ -125,6 +125,12 @@ def test_a_bad_source_leaves_nothing(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npy", "b.npy"]
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_the_source_is_read(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(pureward.InputError, match="new must be a folder that can be written"):
+        import_episodes("not read", tmp_path / "file" / "new")
+
+
 def test_sizes_that_differ_are_refused_by_the_name_of_the_new_dataset(tmp_path):
     (tmp_path / "films").mkdir()
     for number in (1, 2):

@@ -11,9 +11,10 @@ from pureward.data.draw import with_frames
 from pureward.data.episodes import Episode
 from pureward.data.writing import write_episodes
 from pureward.errors import InputError
-from pureward.files import whole_folder
+from pureward.files import check_writable, whole_folder
 from pureward.pixels import SIDE
 from pureward.progress import Progress
+from pureward.settings import as_path
 
 
 def import_episodes(
@@ -42,9 +43,10 @@ def import_episodes(
         whether the source was compressed with loss, are those of the source. Of several, states
         are left out if one has none.
     """
-    out = Path(out)
+    out = as_path("out", out)
     if os.path.lexists(out):  # also True for a broken link
         raise InputError(f"{out} exists already; choose another folder or delete it first")
+    check_writable(out)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
         raise InputError("an import needs at least one dataset, got none; name a folder or a file")
