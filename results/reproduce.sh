@@ -33,8 +33,7 @@ figure hacking --task stack --seeds 3
     pureward collect lift --policy results/jaco/experts/lift \
         --episodes 200 --held-out 50 --seed 77 --compact --out runs/demonstrations-200
 for name in true-reward true-reward-stack more-updates more-demonstrations higher-ceiling \
-    fixed-prior-gap \
-    without-script; do
+    fixed-prior-gap without-script; do
     pureward sweep "results/$name.toml" --out "$out/$name" --at-once "$at_once" ${DRY:-} ||
         [ -n "${DRY:-}" ] # data that is collected above may be missing
 done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Presets of `stack`: lift's, with other exploration and priors (results/log/ablation.md)."""
+"""Presets of `stack`: lift's, with other exploration (results/log/ablation.md)."""
 
 from pureward.training.presets import lift
 
