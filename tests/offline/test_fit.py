@@ -488,6 +488,19 @@ def test_the_verdict_of_a_fit_is_that_of_its_last_probe():
     assert "P(success) is 80% on trained frames, 50% on held-out logs" in found.sentence
 
 
+def test_a_short_fit_whose_d_is_the_same_everywhere_is_undecided():
+    row = {"kind": "probe", "mean/train": 0.51, "mean/replay": 0.5, "success/replay": 0.4}
+    short, long = (
+        fit_verdict([{"step": step, **row}], "gail", held_out=ENOUGH) for step in (30, 1000)
+    )
+    assert short.name == "undecided"
+    assert "0.50 on the logs after 30 updates of D, too few to tell" in short.sentence
+    assert long.name == "collapsed"
+    assert long.sentence.endswith(
+        "D does not separate them, or the logs are like the demonstrations"
+    )
+
+
 def test_a_view_mismatch_names_a_setting_that_a_fit_has():
     row = {"kind": "probe", "step": 1, "mean/as_trained": 0.9, "mean/train": 0.3}
     found = fit_verdict([row], "gail", held_out=ENOUGH)

@@ -64,6 +64,41 @@ def test_it_learns_to_pay_for_successes_alone():
     assert verdict.numbers["mean/held_out"] > verdict.numbers["mean/replay"] + 0.3
 
 
+def test_a_reward_that_has_not_learned_is_undecided_and_says_why(tmp_path, capsys):
+    reward = OnlineReward(small_demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+
+    def verdict(start: str) -> None:
+        assert str(reward.verdict()).startswith(f"undecided: {start} of the agent were observed;")
+
+    verdict("D has made 0 updates, and 0 frames")
+    reward.observe(square(4, 4), [False] * 4)
+    assert reward.learn() == reward.learn() == {}
+    told = "D learns from at least 16 observed frames, and there are 4, so nothing was updated;"
+    assert capsys.readouterr().out.count(f"warning: {told}") == 1
+    verdict("D has made 0 updates, and 4 frames")
+    reward.save(tmp_path)
+    told = f"warning: {tmp_path} holds a reward whose D has made no update; call learn, and save"
+    assert told in capsys.readouterr().out
+    observed(reward, 4, 20)
+    reward.learn(40)
+    assert reward.verdict().name == "healthy"
+    reward.save(tmp_path)
+    assert "warning" not in capsys.readouterr().out
+    state = reward.state_dict()
+    reward = OnlineReward(small_demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    reward.load_state_dict(state)
+    verdict("D has made 40 updates, and 0 frames")
+
+
+def test_regression_needs_no_observed_frames(tmp_path, capsys):
+    given = [(square(place, 9, seed=place), np.full(8, place / 40)) for place in range(0, 41, 8)]
+    reward = OnlineReward(annotations=given, method="prl", config=CONFIG, device="cpu")
+    assert reward.learn() == {}
+    reward.save(tmp_path)
+    assert "observed" not in reward.verdict().sentence
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_it_learns_with_a_capacity_smaller_than_its_batch():
     small = {"capacity": CONFIG.batch - 1, "config": CONFIG, "device": "cpu", "prior": 0.3}
     reward = OnlineReward(small_demonstrations(), **small)

@@ -45,7 +45,9 @@ def fit_verdict(
         rewards: lowest and highest one that r_φ learns from; None if there is no r_φ.
     """
     # Those of the reward that is saved: a fit has no policy that makes D oscillate.
-    found = find_verdict(list({row.get("kind"): row for row in rows}.values()), method)
+    last = {row.get("kind"): row for row in rows}
+    updates = max((int(row["step"]) for row in rows), default=0)
+    found = find_verdict(list(last.values()), method, updates=updates)
     explained = found.numbers.get("model/explained")
     unknown = explained is None and rewards is not None
     model = ""
