@@ -18,7 +18,7 @@ from pureward.errors import InputError, check_seed
 from pureward.files import check_writable, write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.folder import FitFolder, Fitted
-from pureward.offline.sources import check_alike, describe, load
+from pureward.offline.sources import check_alike, describe, failed, load
 from pureward.online.online_reward import DEFAULT_PRIOR, default_prior
 from pureward.online.supervision import Supervision
 from pureward.rewards.config import RewardConfig, check_reward_config
@@ -60,7 +60,8 @@ def fit(
     logs are its unlabeled data. With annotations, a reward model is fitted to them and gated by D.
 
     Args:
-        unlabeled: logs: anything that `read_episodes` takes; their rewards are not used.
+        unlabeled: logs: anything that `read_episodes` takes; their rewards are not used, and their
+            successes, if they are known, only for the verdict.
         demonstrations: successful episodes, the same way.
         annotations: episodes with rewards, the same way.
         failures: known failures, for the risk `nnpnu`.
@@ -183,6 +184,7 @@ def _fitter(
         method=method,
         prior=prior,
         failures=known,
+        failed_logs=torch.tensor(failed(logs)),
         annotated=annotated,
         config=config,
         seed=seed,
