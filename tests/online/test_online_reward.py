@@ -196,6 +196,11 @@ def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="a reward is saved as a folder, and .*file is a file;"):
         first.save(tmp_path / "file")
+    for place in (tmp_path / "file" / "below", "/proc/reward"):
+        with pytest.raises(
+            InputError, match="^the folder .* of a reward cannot be made .*; choose"
+        ):
+            first.save(place)
     second = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, seed=9)
     second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
     assert torch.equal(second(images), first(images))
@@ -277,7 +282,7 @@ def test_an_estimate_without_a_frame_of_a_short_episode_is_refused_at_the_start(
     long = [Episode(frames=torch.zeros(2001, 3, 32, 32).byte(), rewards=torch.zeros(2000))] * 4
     short = Episode(frames=torch.zeros(2, 3, 32, 32).byte(), rewards=torch.zeros(1))
     held_out = [replace(each, split="held-out") for each in (short, *long)]
-    sentence = "5 held-out episodes, and the dataset of positives has 4 in a sample of 2,048 frames"
+    sentence = "5 held-out episodes, and the positives have 4 in a sample of 2,048 frames"
     with pytest.raises(InputError, match=sentence):
         OnlineReward(
             small_demonstrations(5, 0.0) + held_out, config=CONFIG, device="cpu", prior="bbe"
@@ -304,6 +309,22 @@ def test_frames_of_the_memory_are_unlabeled_too():
         ({"demonstrations": [np.zeros((3, 64, 64, 7), np.uint8)]}, "channels"),
         ({"demonstrations": [np.zeros((3, 64, 64, 3), np.int64)]}, "uint8"),
         ({"prior": "bbe", "demonstrations": demonstrations(2)}, "held-out"),
+        (
+            {"prior": "bbe", "demonstrations": demonstrations(2)},
+            r"raise --held-out \(in Python held_",
+        ),
+        (
+            {"demonstrations": demonstrations(1)[0]},
+            r"demonstrations must be a list .* \(6, 64, 64, 3",
+        ),
+        (
+            {"demonstrations": (square(4, 3), np.ones(2))},
+            "demonstrations must be a list with the im",
+        ),
+        (
+            {"failures": torch.zeros(3, 64, 64, 3)},
+            "failures must be a list with the images of each",
+        ),
         ({"prior": 1.5}, "1.5"),
         ({"horizon": 0}, "horizon must be a whole number above 0, got 0"),
         ({"horizon": "20"}, "horizon must be a whole number above 0, got '20'"),
@@ -367,6 +388,19 @@ def test_worlds_that_were_only_reset_are_left_out():
     assert absorbing._age.tolist() == [1, 3]
     # Terminated at step 1 of 9: eight absorbing steps beside five others.
     assert float(absorbing.agent_share) == pytest.approx(8 / 13, rel=1e-3)
+
+
+@pytest.mark.parametrize("horizon", [None, 9])
+def test_another_number_of_worlds_begins_new_episodes(horizon):
+    given = {"config": CONFIG, "device": "cpu", "prior": 0.3, "horizon": horizon}
+    reward = OnlineReward(demonstrations(), **given)
+    for worlds in (4, 5, 5):
+        reward.observe(square(4, worlds), [False] * worlds, [False] * worlds)
+    first, second, third = reward.frames.episodes(torch.arange(14)).split([4, 5, 5])
+    assert len({*first.tolist(), *second.tolist()}) == 9
+    assert torch.equal(second, third)
+    if horizon:
+        assert reward.learner.absorbing._age.tolist() == [2] * 5
 
 
 def test_worlds_that_were_reset_before_an_end_begin_other_episodes():

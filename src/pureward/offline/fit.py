@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pureward.data.arrays import check_list
 from pureward.data.dataset import Dataset, check_apart, image_names, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.fingerprint import fingerprint
@@ -85,7 +86,8 @@ def fit(
     held_out, method = checked("held_out", held_out, 0.2), checked("method", method, "")
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
     _check(method, given, updates, prior)
-    for one in given.values():
+    for name, one in given.items():
+        check_list(name, one)
         check_outside(out, describe(one))
     check_writable(out)
     seed = check_seed(seed)
@@ -200,14 +202,15 @@ def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> 
     more = "bring more"
     if count >= 2 * FEWEST_EPISODES:
         share = next(n / 20 for n in range(1, 20) if round(n / 20 * count) >= FEWEST_EPISODES)
-        more = f"pass --held-out {share:g}"
+        more = f"pass --held-out {share:g} (in Python held_out={share:g})"
     for name, found, remedy in (
-        (f"held-out {kind}", held, f"{more}, or give η, --prior 0.5"),
-        ("unlabeled episodes", logs, "bring more, or give η, --prior 0.5"),
+        (f"held-out {kind}", held, more),
+        ("unlabeled episodes", logs, "bring more"),
     ):
         if found < FEWEST_EPISODES:
             raise InputError(
-                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {found}; {remedy}"
+                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {found}; {remedy}, "
+                "or give η, --prior 0.5 (in Python prior=0.5)"
             )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from pureward.data.arrays import check_list
 from pureward.data.dataset import Dataset, check_apart, in_memory, read_episodes, with_ends
 from pureward.data.episodes import check_rated
 from pureward.diagnostics.verdict import Verdict, find_verdict
@@ -111,6 +112,8 @@ class OnlineReward:
         row = METHODS[method]
         if row.reward == "truth":
             raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
+        for name, source in (given | {"failures": failures}).items():
+            check_list(name, source)
         for name, found in is_given.items():
             if found != (row.positives == name):
                 verb = "takes no" if found else "needs"
@@ -163,6 +166,8 @@ class OnlineReward:
         stepped: "NDArray[np.generic] | Tensor | Sequence[bool] | None" = None,
     ) -> None:
         """Add the agent's newest frames, one per world, to the unlabeled data.
+
+        If the number of worlds changes, all of them begin new episodes.
 
         Args:
             frames: of arrival states, (worlds, height, width, channels) or channels first; the
