@@ -687,12 +687,11 @@ def test_sources_in_another_order_of_cameras_are_refused(tmp_path):
         pureward.fit(theirs, demonstrations=ours, out=tmp_path / "out", prior=0.5, device="cpu")
 
 
-@pytest.mark.parametrize("name", ["unlabeled", "demonstrations", "failures"])
+@pytest.mark.parametrize("name", ["demonstrations", "annotations"])
 def test_the_images_of_one_episode_are_no_list(tmp_path, name):
-    given = {"unlabeled": logs(), "demonstrations": demonstrations()}
-    given |= {name: np.zeros((9, 32, 32, 3), np.uint8)}
+    given = {name: np.zeros((9, 32, 32, 3), np.uint8)}
     with pytest.raises(pureward.InputError, match=rf"^{name} must be a list .* \(9, 32, 32, 3\)"):
-        pureward.fit(given.pop("unlabeled"), out=tmp_path / "out", **given)
+        pureward.fit(logs(), out=tmp_path / "out", **given)
 
 
 def test_the_command_line_fits_files_and_refuses_what_is_missing(

@@ -321,10 +321,6 @@ def test_frames_of_the_memory_are_unlabeled_too():
             {"demonstrations": (square(4, 3), np.ones(2))},
             "demonstrations must be a list with the im",
         ),
-        (
-            {"failures": torch.zeros(3, 64, 64, 3)},
-            "failures must be a list with the images of each",
-        ),
         ({"prior": 1.5}, "1.5"),
         ({"horizon": 0}, "horizon must be a whole number above 0, got 0"),
         ({"horizon": "20"}, "horizon must be a whole number above 0, got '20'"),

@@ -86,8 +86,9 @@ def fit(
     held_out, method = checked("held_out", held_out, 0.2), checked("method", method, "")
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
     _check(method, given, updates, prior)
-    for name, one in given.items():
-        check_list(name, one)
+    for name in ("demonstrations", "annotations"):
+        check_list(name, given.get(name))
+    for one in given.values():
         check_outside(out, describe(one))
     check_writable(out)
     seed = check_seed(seed)
@@ -202,7 +203,7 @@ def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> 
     more = "bring more"
     if count >= 2 * FEWEST_EPISODES:
         share = next(n / 20 for n in range(1, 20) if round(n / 20 * count) >= FEWEST_EPISODES)
-        more = f"pass --held-out {share:g} (in Python held_out={share:g})"
+        more = f"pass --held-out {share:g}"
     for name, found, remedy in (
         (f"held-out {kind}", held, more),
         ("unlabeled episodes", logs, "bring more"),
@@ -210,7 +211,7 @@ def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> 
         if found < FEWEST_EPISODES:
             raise InputError(
                 f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {found}; {remedy}, "
-                "or give η, --prior 0.5 (in Python prior=0.5)"
+                "or give η, --prior 0.5 (in Python held_out= and prior=)"
             )
 
 

@@ -112,7 +112,7 @@ class OnlineReward:
         row = METHODS[method]
         if row.reward == "truth":
             raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
-        for name, source in (given | {"failures": failures}).items():
+        for name, source in given.items():
             check_list(name, source)
         for name, found in is_given.items():
             if found != (row.positives == name):
