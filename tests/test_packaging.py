@@ -31,7 +31,7 @@ SCORES = """
 import torch, pureward
 frames = torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8)
 network = pureward.NetworkConfig(height=32, width=32, stage_channels=(4, 4), stage_blocks=1)
-config = pureward.RewardConfig(network=network)
+config = pureward.RewardConfig(network=network, batch=8)
 foe, model = pureward.Discriminator(config), pureward.RewardModel(config)
 foe.update(frames, frames)
 model.fit(frames, torch.rand(8))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pureward.diagnostics.verdict import Verdict, find_verdict, late_numbers
+from pureward.diagnostics.verdict import SHORT, Verdict, find_verdict, late_numbers
 from pureward.errors import InputError
 
 DEMONSTRATED = {"expert": 90.0, "failure": 10.0}
@@ -296,6 +296,18 @@ def test_without_failures_the_agents_frames_show_a_collapse():
     assert verdict("nn-pugail", probe=flat, eval={"return": 60.0}).name == "collapsed"
     imitated = flat | {"mean/train": 0.51, "mean/replay": 0.5}
     assert verdict("nn-pugail", probe=imitated, eval={"return": 88.0}).name == "healthy"
+
+
+def test_after_few_updates_a_d_that_is_the_same_everywhere_has_not_collapsed():
+    flat = {"mean/train": 0.51, "mean/replay": 0.5, "success/train": 1.0, "success/replay": 1.0}
+    few, enough = (find_verdict(rows(probe=flat), "gail", updates=n) for n in (SHORT - 1, SHORT))
+    assert str(few) == (
+        "undecided: mean D is 0.51 on demonstrations and 0.50 on the agent's frames after 199 "
+        "updates of D, too few to tell; make at least 200"
+    )
+    assert enough.name == "collapsed"
+    assert "D does not separate them, or the agent acts as demonstrated" in enough.sentence
+    assert "D has not learned yet, or does not" in find_verdict(rows(probe=flat), "gail").sentence
 
 
 def test_small_means_that_differ_by_a_factor_are_not_a_collapse():

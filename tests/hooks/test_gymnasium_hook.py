@@ -249,6 +249,14 @@ def test_a_reset_between_two_steps_is_no_reset_step():
             lambda: RewardWrapper(CounterEnv(observes="image"), frozen(), frames="image"),
             "'observation'",
         ),
+        (
+            lambda: RewardWrapper(CounterEnv(observes="state"), frozen(), frames="observation"),
+            r"^frames='observation' must be images, got observations of shape \(1,\); use",
+        ),
+        (
+            lambda: VectorRewardWrapper(SyncVectorEnv([CounterEnv]), frozen(), frames="state"),
+            r"^frames='state' must be images, got observations of shape \(1,\)",
+        ),
         (lambda: RewardWrapper(CounterEnv(render_mode=None), frozen()), "render_mode"),
         (lambda: RewardWrapper(CounterEnv(), frozen(), learn_every=-1), "learn_every"),
         (

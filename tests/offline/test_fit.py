@@ -18,10 +18,10 @@ from pureward.offline import fit as module
 from pureward.offline import folder
 from pureward.offline.fitter import FIT, Fitter, LoggedFrames, episode_means, held_out_logs
 from pureward.offline.folder import FitFolder
-from pureward.offline.sources import describe, load
+from pureward.offline.sources import describe, failed, load
 from pureward.offline.verdict import fit_verdict
 from pureward.online.online_reward import DEFAULT_PRIOR
-from pureward.online.supervision import Supervision
+from pureward.online.supervision import Supervision, subset
 from pureward.rewards.annotations import split_by_episode
 from pureward.rewards.methods import METHODS
 from pureward.rewards.network import NetworkConfig
@@ -488,6 +488,19 @@ def test_the_verdict_of_a_fit_is_that_of_its_last_probe():
     assert "P(success) is 80% on trained frames, 50% on held-out logs" in found.sentence
 
 
+def test_a_short_fit_whose_d_is_the_same_everywhere_is_undecided():
+    row = {"kind": "probe", "mean/train": 0.51, "mean/replay": 0.5, "success/replay": 0.4}
+    short, long = (
+        fit_verdict([{"step": step, **row}], "gail", held_out=ENOUGH) for step in (30, 1000)
+    )
+    assert short.name == "undecided"
+    assert "0.50 on the logs after 30 updates of D, too few to tell" in short.sentence
+    assert long.name == "collapsed"
+    assert long.sentence.endswith(
+        "D does not separate them, or the logs are like the demonstrations"
+    )
+
+
 def test_a_view_mismatch_names_a_setting_that_a_fit_has():
     row = {"kind": "probe", "step": 1, "mean/as_trained": 0.9, "mean/train": 0.3}
     found = fit_verdict([row], "gail", held_out=ENOUGH)
@@ -512,19 +525,90 @@ def test_a_verdict_on_logs_without_successes_names_the_leak_check():
     assert "pureward check" in verdict.sentence
 
 
+@pytest.mark.parametrize("method", ["nn-pugail", "nn-purl"])
+def test_logs_of_which_d_accepts_next_to_nothing_have_no_successes(method):
+    """As of demonstrations in BGR and logs in RGB after 30 updates, of which D accepts 4%."""
+    row = {"success/train": 0.99, "success/held_out": 1.0, "mean/train": 0.56, "mean/replay": 0.45}
+
+    def found(accepted: float, **more):
+        rows = [{"kind": "probe", "step": 30, **row, "success/replay": accepted, **more}]
+        return fit_verdict(rows, method, held_out=ENOUGH)
+
+    assert found(0.04, **{"reward/mean": 0.59}).name == "no successes found"
+    assert found(0.06, **{"reward/mean": 0.59}).name == "healthy"
+    assert found(0.04, **{"success/held_out": 0.3}).name != "healthy"
+
+
 def test_failures_that_are_paid_nearly_as_much_as_demonstrations_are_told():
     row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.4}
     row |= {"mean/train": 0.9, "reward/failure": 0.6, "reward/held_out": 1.5}
 
-    def found(share: float, method: str = "nn-pugail"):
-        rows = [{"kind": "probe", "step": 1, "reward/paid_failures": share, **row}]
+    def found(share: float, method: str = "nn-pugail", **more):
+        rows = [{"kind": "probe", "step": 1, "reward/paid_failures": share, **row, **more}]
         return fit_verdict(rows, method, held_out=ENOUGH)
 
     assert found(0.3).name == "healthy"
+    assert found(0.34).name == "failures paid"
     told = "30% of the failures are paid more than half as much as held-out demonstrations (the"
     assert f"{told} mean reward of a frame is 0.60 and 1.50)" in found(0.3).sentence
-    for fine in (found(0.1), found(0.3, "nn-purl")):
+    for fine in (found(0.1), found(0.4, "nn-purl")):
+        assert fine.name == "healthy"
         assert "failures are paid" not in fine.sentence
+    logs = {"reward/paid_failed_logs": 0.48, "reward/failed_logs": 0.46}
+    assert found(0.3, **logs).name == "failures paid"
+    assert "48% of the logs that failed are paid more than" in found(0.3, **logs).sentence
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ((), "such episodes as --failures, or a larger --stack, which shows motion"),
+        (("failures",), "a larger --stack, which shows motion"),
+        (("stack",), "such episodes as --failures"),
+        (("failures", "stack"), "more demonstrations"),
+    ],
+)
+def test_no_remedy_names_an_option_that_was_given(given, remedy):
+    row = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.4}
+    row |= {"reward/failure": 0.6, "reward/held_out": 1.5, "reward/paid_failures": 0.75}
+    rows = [{"kind": "probe", "step": 1000, **row}]
+    found = fit_verdict(rows, "nn-pugail", held_out=ENOUGH, given=given)
+    assert found.sentence.endswith(f"so D hardly tells those apart; pass {remedy}")
+
+
+def test_an_eta_that_is_hardly_known_is_told():
+    probe = {"success/train": 0.9, "success/held_out": 0.9, "success/replay": 0.4}
+    rows = [{"kind": "probe", "step": 1000, **probe}]
+
+    def told(low: float, high: float) -> str:
+        train = {"kind": "train", "step": 1000, "prior/low": low, "prior/high": high}
+        return fit_verdict([train, *rows], "nn-pugail", held_out=ENOUGH).sentence
+
+    assert "η is hardly known, its 95% interval is 0.02 to 0.78: if you know" in told(0.02, 0.78)
+    assert told(0.02, 0.78).endswith("pass it as --prior")
+    assert told(0.2, 0.6) == fit_verdict(rows, "nn-pugail", held_out=ENOUGH).sentence
+
+
+def test_logs_that_failed_are_known_by_their_success():
+    succeeded, failed_one = episode(0, solved=True), episode(1, solved=False)
+    unknown = replace(failed_one, success=None)
+    assert failed([succeeded, failed_one, unknown]) == [False, True, False]
+    assert failed([failed_one, unknown]) == [False, False], "no environment may report a success"
+
+
+def test_the_pay_of_failed_logs_is_measured():
+    bank = FrameBank(logs())
+    for known in (None, torch.tensor(failed(logs()))):
+        fitter = Fitter(
+            Supervision.of(demonstrations()), bank, method="gail", failed_logs=known, config=TINY
+        )
+        found = fitter.probe()
+        assert ("reward/paid_failed_logs" in found) == (known is not None)
+    rewards = fitter.rewards()["replay"]  # the last ten of twenty logs fail
+    rows = subset(bank, 16)
+    mean = float(rewards[bank.episodes[rows] >= 10].mean())
+    assert found["reward/failed_logs"] == pytest.approx(mean)
+    assert found["reward/paid_failed_logs"] == 1.0, "D has not learned, and pays all alike"
 
 
 def test_known_failures_that_look_like_success_are_told(tmp_path, no_picture):
@@ -536,9 +620,11 @@ def test_known_failures_that_look_like_success_are_told(tmp_path, no_picture):
     failures = [still(900), *(episode(n, solved=False) for n in range(700, 703))]
     done = fit(tmp_path, failures=failures, updates=100)
     assert _risk(tmp_path) == "nnpnu"
-    assert done.verdict.name == "healthy"
+    assert done.verdict.name == "failures paid"
+    assert json.loads((tmp_path / "status.json").read_text())["verdict"] == "failures paid"
     share = done.verdict.numbers["reward/paid_failures"]
-    assert share >= 0.25
+    assert share > 1 / 3
+    assert "--failures" not in done.verdict.sentence, "they were given"
     assert f"{share:.0%} of the failures are paid more than half as much" in done.verdict.sentence
 
 
@@ -599,6 +685,13 @@ def test_sources_in_another_order_of_cameras_are_refused(tmp_path):
     assert len(pureward.check(tmp_path / "x.npz", images="top").facts) == 1
     with pytest.raises(pureward.InputError, match=r"one order, got \['top', 'side'\] in the d"):
         pureward.fit(theirs, demonstrations=ours, out=tmp_path / "out", prior=0.5, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["demonstrations", "annotations"])
+def test_the_images_of_one_episode_are_no_list(tmp_path, name):
+    given = {name: np.zeros((9, 32, 32, 3), np.uint8)}
+    with pytest.raises(pureward.InputError, match=rf"^{name} must be a list .* \(9, 32, 32, 3\)"):
+        pureward.fit(logs(), out=tmp_path / "out", **given)
 
 
 def test_the_command_line_fits_files_and_refuses_what_is_missing(

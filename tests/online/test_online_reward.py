@@ -64,6 +64,41 @@ def test_it_learns_to_pay_for_successes_alone():
     assert verdict.numbers["mean/held_out"] > verdict.numbers["mean/replay"] + 0.3
 
 
+def test_a_reward_that_has_not_learned_is_undecided_and_says_why(tmp_path, capsys):
+    reward = OnlineReward(small_demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+
+    def verdict(start: str) -> None:
+        assert str(reward.verdict()).startswith(f"undecided: {start} of the agent were observed;")
+
+    verdict("D has made 0 updates, and 0 frames")
+    reward.observe(square(4, 4), [False] * 4)
+    assert reward.learn() == reward.learn() == {}
+    told = "D learns from at least 16 observed frames, and there are 4, so nothing was updated;"
+    assert capsys.readouterr().out.count(f"warning: {told}") == 1
+    verdict("D has made 0 updates, and 4 frames")
+    reward.save(tmp_path)
+    told = f"warning: {tmp_path} holds a reward whose D has made no update; call learn, and save"
+    assert told in capsys.readouterr().out
+    observed(reward, 4, 20)
+    reward.learn(40)
+    assert reward.verdict().name == "healthy"
+    reward.save(tmp_path)
+    assert "warning" not in capsys.readouterr().out
+    state = reward.state_dict()
+    reward = OnlineReward(small_demonstrations(), config=CONFIG, device="cpu", prior=0.3)
+    reward.load_state_dict(state)
+    verdict("D has made 40 updates, and 0 frames")
+
+
+def test_regression_needs_no_observed_frames(tmp_path, capsys):
+    given = [(square(place, 9, seed=place), np.full(8, place / 40)) for place in range(0, 41, 8)]
+    reward = OnlineReward(annotations=given, method="prl", config=CONFIG, device="cpu")
+    assert reward.learn() == {}
+    reward.save(tmp_path)
+    assert "observed" not in reward.verdict().sentence
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_it_learns_with_a_capacity_smaller_than_its_batch():
     small = {"capacity": CONFIG.batch - 1, "config": CONFIG, "device": "cpu", "prior": 0.3}
     reward = OnlineReward(small_demonstrations(), **small)
@@ -161,6 +196,11 @@ def test_a_saved_reward_and_a_saved_state_pay_the_same(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="a reward is saved as a folder, and .*file is a file;"):
         first.save(tmp_path / "file")
+    for place in (tmp_path / "file" / "below", "/proc/reward"):
+        with pytest.raises(
+            InputError, match="^the folder .* of a reward cannot be made .*; choose"
+        ):
+            first.save(place)
     second = OnlineReward(demonstrations(), config=CONFIG, device="cpu", prior=0.3, seed=9)
     second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
     assert torch.equal(second(images), first(images))
@@ -242,7 +282,7 @@ def test_an_estimate_without_a_frame_of_a_short_episode_is_refused_at_the_start(
     long = [Episode(frames=torch.zeros(2001, 3, 32, 32).byte(), rewards=torch.zeros(2000))] * 4
     short = Episode(frames=torch.zeros(2, 3, 32, 32).byte(), rewards=torch.zeros(1))
     held_out = [replace(each, split="held-out") for each in (short, *long)]
-    sentence = "5 held-out episodes, and the dataset of positives has 4 in a sample of 2,048 frames"
+    sentence = "5 held-out episodes, and the positives have 4 in a sample of 2,048 frames"
     with pytest.raises(InputError, match=sentence):
         OnlineReward(
             small_demonstrations(5, 0.0) + held_out, config=CONFIG, device="cpu", prior="bbe"
@@ -269,6 +309,18 @@ def test_frames_of_the_memory_are_unlabeled_too():
         ({"demonstrations": [np.zeros((3, 64, 64, 7), np.uint8)]}, "channels"),
         ({"demonstrations": [np.zeros((3, 64, 64, 3), np.int64)]}, "uint8"),
         ({"prior": "bbe", "demonstrations": demonstrations(2)}, "held-out"),
+        (
+            {"prior": "bbe", "demonstrations": demonstrations(2)},
+            r"raise --held-out \(in Python held_",
+        ),
+        (
+            {"demonstrations": demonstrations(1)[0]},
+            r"demonstrations must be a list .* \(6, 64, 64, 3",
+        ),
+        (
+            {"demonstrations": (square(4, 3), np.ones(2))},
+            "demonstrations must be a list with the im",
+        ),
         ({"prior": 1.5}, "1.5"),
         ({"horizon": 0}, "horizon must be a whole number above 0, got 0"),
         ({"horizon": "20"}, "horizon must be a whole number above 0, got '20'"),
@@ -332,6 +384,19 @@ def test_worlds_that_were_only_reset_are_left_out():
     assert absorbing._age.tolist() == [1, 3]
     # Terminated at step 1 of 9: eight absorbing steps beside five others.
     assert float(absorbing.agent_share) == pytest.approx(8 / 13, rel=1e-3)
+
+
+@pytest.mark.parametrize("horizon", [None, 9])
+def test_another_number_of_worlds_begins_new_episodes(horizon):
+    given = {"config": CONFIG, "device": "cpu", "prior": 0.3, "horizon": horizon}
+    reward = OnlineReward(demonstrations(), **given)
+    for worlds in (4, 5, 5):
+        reward.observe(square(4, worlds), [False] * worlds, [False] * worlds)
+    first, second, third = reward.frames.episodes(torch.arange(14)).split([4, 5, 5])
+    assert len({*first.tolist(), *second.tolist()}) == 9
+    assert torch.equal(second, third)
+    if horizon:
+        assert reward.learner.absorbing._age.tolist() == [2] * 5
 
 
 def test_worlds_that_were_reset_before_an_end_begin_other_episodes():

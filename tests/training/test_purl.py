@@ -371,7 +371,7 @@ def test_an_estimate_from_failures_needs_failures_for_probes(data, more, tmp_pat
     bare = subset(more, tmp_path / "bare", held_out=5, failures=0)
     known = {"failures": str(data), "reward": replace(REWARD, risk="nnpnu")}
     config = learned(tmp_path / "run", "nn-pugail", bare, **known, prior="acc")
-    with pytest.raises(InputError, match="at least 5 failed episodes, and the dataset of positi"):
+    with pytest.raises(InputError, match="at least 5 failed episodes, and the positives have 0; c"):
         pureward.train(config)
 
 
@@ -403,7 +403,7 @@ def test_data_of_another_task_is_rejected(policy, tmp_path):
 @pytest.mark.parametrize("held_out", [0, 4])
 def test_an_estimated_prior_needs_held_out_episodes(held_out, more, tmp_path):
     few = subset(more, tmp_path / "few", held_out=held_out)
-    sentence = f"at least 5 held-out episodes, and the dataset of positives has {held_out}; collect"
+    sentence = f"at least 5 held-out episodes, and the positives have {held_out}; bring"
     with pytest.raises(InputError, match=sentence):
         pureward.train(learned(tmp_path / "run", "nn-pugail", few, prior="bbe"))
     assert not (tmp_path / "run/metrics.jsonl").exists(), "nothing was trained"

@@ -134,7 +134,8 @@ def fit(
     videos, folders of images, arrays. Call again to continue a fit that was stopped.
 
     Args:
-        unlabeled: logs, good and bad episodes; their rewards are not used.
+        unlabeled: logs, good and bad episodes; their rewards are not used, and successes only for
+            the verdict.
         out: folder for the reward, metrics.jsonl and fit.png.
         demonstrations: successful episodes; the discriminator's positives.
         annotations: episodes with rewards, for a reward model that the discriminator gates; its

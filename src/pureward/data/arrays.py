@@ -48,16 +48,25 @@ def episodes_in_memory(
 
 def given_episodes(source: Any) -> list[Any]:
     """Return what was given in memory for each episode; raise InputError for anything else."""
-    if isinstance(source, np.ndarray | Tensor):
-        return list(source) if source.ndim == 5 else [source]
-    if isinstance(source, tuple) and len(source) == 2 and getattr(source[1], "ndim", 0) == 1:
+    if _is_alone(source):
         return [source]
+    if isinstance(source, np.ndarray | Tensor):
+        return list(source)
     if not isinstance(source, Sequence):
         raise InputError(
             "episodes are named by a path, or given as a list of arrays of images, got "
             f"{type(source).__name__}; pass one of them"
         )
     return list(source)
+
+
+def check_list(name: str, source: Any) -> None:
+    """Refuse the images of one episode, alone or with rewards, where several are expected."""
+    if _is_alone(source):
+        raise InputError(
+            f"{name} must be a list with the images of each episode, got one episode of shape "
+            f"{tuple(np.shape(_parts(source)[0]))}; pass a list of them"
+        )
 
 
 def given_shape(item: Any) -> tuple[int, int, int]:
@@ -107,6 +116,13 @@ def make_episode(
         **found,
         **others,
     )
+
+
+def _is_alone(source: Any) -> bool:
+    """Whether a source is the images of one episode, or a pair of them and rewards."""
+    if isinstance(source, np.ndarray | Tensor):
+        return source.ndim != 5
+    return isinstance(source, tuple) and len(source) == 2 and getattr(source[1], "ndim", 0) == 1
 
 
 def _parts(item: Any) -> tuple[Any, Any]:

@@ -30,6 +30,7 @@ FORGOT = 0.3  # highest P(success) of failures after the best policy that counts
 GOOD, POOR = 0.8, 0.5
 LARGE_GAP = 1 - GOOD  # relative difference of predicted and true, or of best and last return
 LARGE_GAP_ALONE = 0.5  # the same as a share of the predicted return, if no expert is known
+SHORT = 200  # updates of D: those that learned have separated after 40 to 100
 COORDINATES = {"kind", "step", "seconds", "updates"}  # of a row; its other names are metrics
 
 Numbers = Mapping[str, float]
@@ -51,7 +52,12 @@ class Verdict:
 
 
 def find_verdict(
-    rows: Rows, method: str, expert: float | None = None, failure: float | None = None
+    rows: Rows,
+    method: str,
+    expert: float | None = None,
+    failure: float | None = None,
+    *,
+    updates: int | None = None,
 ) -> Verdict:
     """Return the verdict on a run.
 
@@ -60,6 +66,7 @@ def find_verdict(
         method: its name in `METHODS`.
         expert: the best return in its data, if known.
         failure: mean return of episodes that never succeed, if known.
+        updates: number of updates of D, if known; with few, D may only not have learned yet.
     """
     for row in rows:
         if not isinstance(row.get("kind"), str) or not isinstance(row.get("step"), int | float):
@@ -68,7 +75,8 @@ def find_verdict(
                 "write both, as metrics.jsonl does"
             )
     numbers = late_numbers(rows)
-    numbers |= {k: v for k, v in (("expert", expert), ("failure", failure)) if v is not None}
+    known = {"expert": expert, "failure": failure, "updates": updates}
+    numbers |= {name: value for name, value in known.items() if value is not None}
     low = numbers.get("failure", 0.0)
     if expert is not None and expert > low:
         for name, share in (("return", "share_of_expert"), ("return/best", "share_of_expert/best")):
@@ -164,11 +172,17 @@ def _discriminator_faults(n: Numbers) -> Found:
         not imitated and high - low <= FLAT and high <= 2 * low  # a small η makes D small
     ):
         alike = ", or the agent acts as demonstrated" if other == "replay" else ""
-        yield (
-            "collapsed",
-            f"mean D is {shown:.2f} on demonstrations and {found:.2f} on {label}: D has not "
-            f"learned yet, or does not separate them any more{alike}",
-        )
+        means = f"mean D is {shown:.2f} on demonstrations and {found:.2f} on {label}"
+        made = n.get("updates")
+        if made is not None and made < SHORT:
+            yield (
+                "undecided",
+                f"{means} after {made:,.0f} updates of D, too few to tell; make at least {SHORT}",
+            )
+        fails = "does not separate them"
+        if made is None:
+            fails = f"has not learned yet, or {fails} any more"
+        yield "collapsed", f"{means}: D {fails}{alike}"
 
 
 def _imitation_faults(n: Numbers) -> Found:

@@ -148,16 +148,25 @@ def check_source(source: FrameSource, observation_space: Any, render_mode: str |
                 f"frames='render' needs render_mode='rgb_array', got {render_mode!r}; make the "
                 "environment with it, or take frames from the observation"
             )
-    elif isinstance(observation_space, spaces.Dict):
+        return
+    image = observation_space
+    if isinstance(observation_space, spaces.Dict):
         if source not in observation_space.spaces:
             raise InputError(
                 f"frames must be 'render', a function or one of "
                 f"{', '.join(observation_space.spaces)}, got {source!r}; choose one of them"
             )
+        image = observation_space[source]
     elif source != "observation":
         raise InputError(
             f"frames must be 'render', 'observation' or a function, got {source!r}; keys are for "
             "dict observations"
+        )
+    shape = getattr(image, "shape", None)
+    if shape is not None and not 2 <= len(shape) <= 4:
+        raise InputError(
+            f"frames={source!r} must be images, got observations of shape {tuple(shape)}; "
+            "use frames='render', or a function that returns the image"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pureward.data.arrays import check_list
 from pureward.data.dataset import Dataset, check_apart, image_names, known_failures
 from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.fingerprint import fingerprint
@@ -18,7 +19,7 @@ from pureward.errors import InputError, check_seed
 from pureward.files import check_writable, write_json
 from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.folder import FitFolder, Fitted
-from pureward.offline.sources import check_alike, describe, load
+from pureward.offline.sources import check_alike, describe, failed, load
 from pureward.online.online_reward import DEFAULT_PRIOR, default_prior
 from pureward.online.supervision import Supervision
 from pureward.rewards.config import RewardConfig, check_reward_config
@@ -60,7 +61,8 @@ def fit(
     logs are its unlabeled data. With annotations, a reward model is fitted to them and gated by D.
 
     Args:
-        unlabeled: logs: anything that `read_episodes` takes; their rewards are not used.
+        unlabeled: logs: anything that `read_episodes` takes; their rewards are not used, and their
+            successes, if they are known, only for the verdict.
         demonstrations: successful episodes, the same way.
         annotations: episodes with rewards, the same way.
         failures: known failures, for the risk `nnpnu`.
@@ -84,6 +86,8 @@ def fit(
     held_out, method = checked("held_out", held_out, 0.2), checked("method", method, "")
     method = method or ("nn-pugail" if annotations is None else "nn-purl")
     _check(method, given, updates, prior)
+    for name in ("demonstrations", "annotations"):
+        check_list(name, given.get(name))
     for one in given.values():
         check_outside(out, describe(one))
     check_writable(out)
@@ -183,6 +187,7 @@ def _fitter(
         method=method,
         prior=prior,
         failures=known,
+        failed_logs=torch.tensor(failed(logs)),
         annotated=annotated,
         config=config,
         seed=seed,
@@ -200,12 +205,13 @@ def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> 
         share = next(n / 20 for n in range(1, 20) if round(n / 20 * count) >= FEWEST_EPISODES)
         more = f"pass --held-out {share:g}"
     for name, found, remedy in (
-        (f"held-out {kind}", held, f"{more}, or give η, --prior 0.5"),
-        ("unlabeled episodes", logs, "bring more, or give η, --prior 0.5"),
+        (f"held-out {kind}", held, more),
+        ("unlabeled episodes", logs, "bring more"),
     ):
         if found < FEWEST_EPISODES:
             raise InputError(
-                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {found}; {remedy}"
+                f"an estimate of η needs at least {FEWEST_EPISODES} {name}, got {found}; {remedy}, "
+                "or give η, --prior 0.5 (in Python held_out= and prior=)"
             )
 
 

@@ -107,6 +107,7 @@ class Fitter:
         method: str,
         prior: str | float | None = None,
         failures: FrameBank | None = None,
+        failed_logs: Tensor | None = None,
         annotated: FrameBank | None = None,
         config: RewardConfig = FIT,
         seed: int = 0,
@@ -119,6 +120,7 @@ class Fitter:
             method: a name in `METHODS`, not "truth".
             prior: η, or how it is found; None for the method's own, or 0.5.
             failures: known failures, for the risk `nnpnu`.
+            failed_logs: whether each log is known to fail, bool (episodes,), for probes alone.
             annotated: frames with rewards for r_φ; None if the positives are annotated.
             config: settings of the reward.
             seed: of weights and sampling.
@@ -149,12 +151,18 @@ class Fitter:
         rated = row.needs_annotations and annotated is None
         self.positives = "annotated episodes" if rated else "demonstrations"
         """What D learns from."""
+        passed = {"failures": failures is not None, "stack": data.train.stack > 1}
+        self.given = [name for name, is_given in passed.items() if is_given]
+        """Which of the options that a verdict may name as remedies were given."""
         # Failures in the data are better for a probe: D does not learn from them.
         known = {} if failures is None else {"failure": failures}
         banks = known | data.sources() | {"replay": logs}
         rows = {name: subset(bank, _PROBE_FRAMES) for name, bank in banks.items()}
         self._probed = {name: bank[rows[name]] for name, bank in banks.items()}
-        self._failed = banks["failure"].episodes[rows["failure"]] if "failure" in banks else None
+        self._episodes = {name: bank.episodes[rows[name]] for name, bank in banks.items()}
+        none = torch.zeros(int(logs.episodes.max()) + 1, dtype=torch.bool)
+        failed = (none if failed_logs is None else failed_logs).to(logs.device)
+        self._failed_rows = failed[self._episodes["replay"]].nonzero()[:, 0]
         self._generator = torch.Generator(logs.device).manual_seed(seed)
         self.updates = 0
         """Updates of D so far."""
@@ -223,10 +231,15 @@ class Fitter:
         top = spec.ceiling if spec.reward == "imitation" else math.inf
         logs = rewards.pop("replay")
         means = {"mean": logs.mean(), "saturated": (logs >= top).float().mean()}
+        episodes, failed = self._episodes, self._failed_rows
+        if len(failed):
+            rewards["failed_logs"] = logs[failed]
+            episodes = episodes | {"failed_logs": episodes["replay"][failed]}
         means |= {name: values.mean() for name, values in rewards.items()}
-        if self._failed is not None and "held_out" in rewards:
-            paid = episode_means(rewards["failure"], self._failed) > PAID * means["held_out"]
-            means["paid_failures"] = paid.float().mean()
+        for name, share in (("failure", "paid_failures"), ("failed_logs", "paid_failed_logs")):
+            if {name, "held_out"} <= rewards.keys():
+                paid = episode_means(rewards[name], episodes[name]) > PAID * means["held_out"]
+                means[share] = paid.float().mean()
         found = torch.stack(list(means.values())).tolist()
         return self.learner.probe() | {
             f"reward/{name}": value for name, value in zip(means, found, strict=True)

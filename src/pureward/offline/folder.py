@@ -158,6 +158,7 @@ class FitFolder:
                 logs=fitter.probed_logs,
                 positives=fitter.positives,
                 rewards=fitter.reward_range(),
+                given=fitter.given,
             )
             draw_fit(fitter, path / "fit.png")
         told = {} if verdict is None else {"verdict": verdict.name, "sentence": verdict.sentence}

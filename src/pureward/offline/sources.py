@@ -71,6 +71,15 @@ def load(
     return replace(dataset, episodes=[kept[index] for index in sorted(kept)])
 
 
+def failed(logs: Sequence[Episode]) -> list[bool]:
+    """Return whether each log is known to fail; none is if none succeeds.
+
+    Many environments report no success, and data of those says that every step is none.
+    """
+    reported = any(episode.succeeds for episode in logs)
+    return [reported and one.success is not None and not one.succeeds for one in logs]
+
+
 def check_alike(loaded: Mapping[str, Dataset]) -> None:
     """Refuse sources whose frames have different shapes or channels; warn of loss on one side."""
     (name, first), *others = loaded.items()

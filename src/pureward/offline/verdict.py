@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict on a reward that was fitted to data alone."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from pureward.diagnostics.probe import SOURCES
-from pureward.diagnostics.verdict import Numbers, Rows, Verdict, find_verdict
+from pureward.diagnostics.verdict import FEW, Numbers, Rows, Verdict, find_verdict
 from pureward.rewards.annotations import reward_problem
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors.estimated import FEWEST_EPISODES
@@ -15,7 +16,15 @@ LOGS, HELD_OUT_LOGS = "the logs", "held-out logs"
 EXPLAINED = 0.2
 #: Share of the mean reward of held-out demonstrations above which a failure counts as paid.
 PAID = 0.5
-_MOST_PAID = 0.1  # share of the failures above which the verdict tells it
+#: Shares of the failures that are paid above which the verdict tells it, and is not healthy.
+TOLD, MANY_PAID = 0.1, 1 / 3
+#: Width of the 95% interval of η above which it is hardly known.
+WIDE = 0.5
+# Share of paid failures of a kind → the mean reward of their frames, and what they are.
+_FAILED = {
+    "reward/paid_failures": ("reward/failure", "failures"),
+    "reward/paid_failed_logs": ("reward/failed_logs", "logs that failed"),
+}
 #: Words of a run's verdict → those of a fit's, which has no agent.
 _WORDS = {
     "the agent acts as demonstrated": "the logs are like the demonstrations",
@@ -32,6 +41,7 @@ def fit_verdict(
     logs: str = LOGS,
     positives: str = "demonstrations",
     rewards: tuple[float, float] | None = None,
+    given: Collection[str] = (),
 ) -> Verdict:
     """Return what the last metrics of a fit mean for its reward; rules as for runs, in other words.
 
@@ -43,9 +53,12 @@ def fit_verdict(
         logs: which of them the probes look at, `LOGS` or `HELD_OUT_LOGS`.
         positives: what D learns from, "demonstrations" or "annotated episodes".
         rewards: lowest and highest one that r_φ learns from; None if there is no r_φ.
+        given: options that no remedy needs to name, of "failures" and "stack".
     """
     # Those of the reward that is saved: a fit has no policy that makes D oscillate.
-    found = find_verdict(list({row.get("kind"): row for row in rows}.values()), method)
+    last = {row.get("kind"): row for row in rows}
+    updates = max((int(row["step"]) for row in rows), default=0)
+    found = find_verdict(list(last.values()), method, updates=updates)
     explained = found.numbers.get("model/explained")
     unknown = explained is None and rewards is not None
     model = ""
@@ -63,11 +76,14 @@ def fit_verdict(
     if unlearned and name != "view mismatch":
         name = "not learned"
         sentence = wrong or f"{model}: annotate more episodes, or longer ones"
-    elif name in ("discriminator won", "starved") and accepted is not None:
+    elif accepted is not None and (
+        name in ("discriminator won", "starved") or (name == "healthy" and accepted <= FEW)
+    ):
         name = "no successes found"
         sentence = (
-            f"D accepts {accepted:.0%} of the frames of {logs}: none of them succeeds, or D tells "
-            "them from the positives by something else than behaviour; run `pureward check` on both"
+            f"D accepts {accepted:.0%} of the frames of {logs}: hardly any of them succeeds, or D "
+            "tells them from the positives by something else than behaviour; run `pureward check` "
+            "on both"
         )
     elif name == "undecided" and model and accepted is None:  # there is no D to judge
         name, sentence = "healthy", model
@@ -84,17 +100,38 @@ def fit_verdict(
         )
     # Failed episodes with rewards may have good frames.
     if name == "healthy" and METHODS[method].reward == "imitation":
-        sentence += _paid_failures(found.numbers)
+        share, told = _paid_failures(found.numbers, given)
+        name = "failures paid" if share > MANY_PAID else name
+        sentence += told
+    if name != "not learned":
+        sentence += _unknown_prior(found.numbers)
     return replace(found, name=name, sentence=sentence)
 
 
-def _paid_failures(n: Numbers) -> str:
-    share = n.get("reward/paid_failures", 0.0)
-    if share <= _MOST_PAID:
+def _paid_failures(n: Numbers, given: Collection[str]) -> tuple[float, str]:
+    """The largest share of failures of a kind that are paid, and what to try; or 0 and ""."""
+    share, kind = max((n.get(kind, 0.0), kind) for kind in _FAILED)
+    if share <= TOLD:
+        return share, ""
+    mean, failures = _FAILED[kind]
+    remedies = {
+        "failures": "such episodes as --failures",
+        "stack": "a larger --stack, which shows motion",
+    }
+    left = [remedy for option, remedy in remedies.items() if option not in given]
+    return share, (
+        f"; {share:.0%} of the {failures} are paid more than half as much as held-out "
+        f"demonstrations (the mean reward of a frame is {n[mean]:.2f} and "
+        f"{n['reward/held_out']:.2f}), so D hardly tells those apart; pass "
+        + ", or ".join(left or ["more demonstrations"])
+    )
+
+
+def _unknown_prior(n: Numbers) -> str:
+    low, high = n.get("prior/low", 0.0), n.get("prior/high", 0.0)
+    if high - low <= WIDE:
         return ""
     return (
-        f"; {share:.0%} of the failures are paid more than half as much as held-out demonstrations "
-        f"(the mean reward of a frame is {n['reward/failure']:.2f} and {n['reward/held_out']:.2f}),"
-        " so D hardly tells those apart; try a larger --stack, which shows motion, or train on "
-        "more of such failures, --failures"
+        f"; η is hardly known, its 95% interval is {low:.2f} to {high:.2f}: if you know the share "
+        "of the logs that is like the positives, pass it as --prior"
     )

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from pureward.data.arrays import check_list
 from pureward.data.dataset import Dataset, check_apart, in_memory, read_episodes, with_ends
 from pureward.data.episodes import check_rated
 from pureward.diagnostics.verdict import Verdict, find_verdict
-from pureward.errors import InputError, check_seed
+from pureward.errors import InputError, check_seed, warn
 from pureward.online.learner import RewardLearner
 from pureward.online.observed import ObservedFrames
 from pureward.online.supervision import Supervision
@@ -111,6 +112,8 @@ class OnlineReward:
         row = METHODS[method]
         if row.reward == "truth":
             raise InputError("method must be a learned one, got 'truth'; try nn-pugail")
+        for name, source in given.items():
+            check_list(name, source)
         for name, found in is_given.items():
             if found != (row.positives == name):
                 verb = "takes no" if found else "needs"
@@ -150,6 +153,7 @@ class OnlineReward:
         self._rows: list[dict[str, Any]] = []
         self._paid = torch.zeros(2, dtype=torch.float64, device=self.device)  # sum, count
         self._fitted = self.learner.model is None
+        self._warned = False
         self.updates = 0
         """Updates of D so far."""
 
@@ -162,6 +166,8 @@ class OnlineReward:
         stepped: "NDArray[np.generic] | Tensor | Sequence[bool] | None" = None,
     ) -> None:
         """Add the agent's newest frames, one per world, to the unlabeled data.
+
+        If the number of worlds changes, all of them begin new episodes.
 
         Args:
             frames: of arrival states, (worlds, height, width, channels) or channels first; the
@@ -209,12 +215,23 @@ class OnlineReward:
             updates: of D, on a minibatch each.
 
         Returns:
-            Means of the metrics; {} before there are enough observed frames for a minibatch.
+            Means of the metrics; {}, with one warning, before there are enough observed frames for
+            a minibatch.
         """
         if not isinstance(updates, Integral):
             raise InputError(f"updates must be a whole number, got {updates!r}; try 20")
         self._fit()
-        if updates < 1 or not self.learner.can_update:
+        adversary = self.learner.adversary
+        if updates < 1 or adversary is None:
+            return {}
+        if not self.learner.can_update:
+            if not self._warned:
+                needed = min(adversary.batch, self.frames.capacity)
+                warn(
+                    f"D learns from at least {needed} observed frames, and there are "
+                    f"{len(self.frames)}, so nothing was updated; call observe first"
+                )
+            self._warned = True
             return {}
         metrics = self.learner.update_prior()
         metrics |= self.learner.update(self.frames, self._generator, updates)
@@ -255,15 +272,28 @@ class OnlineReward:
         return values
 
     def verdict(self) -> Verdict:
-        """Probe the reward and say in words whether it is healthy."""
+        """Probe the reward and say in words whether it is healthy.
+
+        It is undecided before D has learned and frames of the agent were observed.
+        """
         self.probe()
-        return find_verdict(self._rows, self.method)
+        found = find_verdict(self._rows, self.method, updates=self.updates)
+        seen = len(self.frames)
+        if self.learner.adversary is None or (self.updates and seen):
+            return found
+        sentence = (
+            f"D has made {self.updates:,} updates, and {seen:,} frames of the agent were observed; "
+            "call observe for every step of the agent, and learn now and then"
+        )
+        return replace(found, name="undecided", sentence=sentence)
 
     def save(self, path: str | Path) -> None:
-        """Write the reward as it is now, for `load_reward`."""
+        """Write the reward as it is now, for `load_reward`; warn if its D has not learned."""
         folder = as_path("path", path)  # refused before the fit
         self._fit()
         self.learner.save(folder)
+        if self.learner.adversary is not None and not self.updates:
+            warn(f"{folder} holds a reward whose D has made no update; call learn, and save again")
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return networks, optimizer, η and random states; observed frames are not in it."""

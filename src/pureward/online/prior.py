@@ -33,9 +33,10 @@ class PriorUpdates:
 
     def __post_init__(self) -> None:
         if "scores" in self.prior.wants:
-            _check_enough(self.data.held_out, "held-out", "--held-out")
+            more = "bring more, or raise --held-out (in Python held_out=)"
+            _check_enough(self.data.held_out, "held-out", more)
         if "failures" in self.prior.wants:
-            _check_enough(self.data.failures, "failed", "--failures")
+            _check_enough(self.data.failures, "failed", "collect some with --failures")
 
     def update(self, generator: torch.Generator) -> dict[str, float]:
         """Set D's η for the next updates and return metrics.
@@ -105,14 +106,14 @@ def _rows(bank: FrameBank) -> Tensor:
     return subset(bank, _FRAMES).to(bank.device)
 
 
-def _check_enough(bank: FrameBank | None, kind: str, option: str) -> None:
+def _check_enough(bank: FrameBank | None, kind: str, remedy: str) -> None:
     """Raise InputError if the frames of an estimate are of too few episodes of a kind."""
     # A short episode may have no frame in the sample.
     found = 0 if bank is None else len(bank.episodes[_rows(bank)].unique())
     if found < FEWEST_EPISODES:
         sample = f" in a sample of {_FRAMES:,} frames" if bank and len(bank) > _FRAMES else ""
         raise InputError(
-            f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, and the dataset "
-            f"of positives has {found}{sample}; collect some with {option} or give η as a number, "
-            "--prior 0.5 (in Python prior=0.5)"
+            f"an estimate of η needs at least {FEWEST_EPISODES} {kind} episodes, and the positives "
+            f"have {found}{sample}; {remedy}, or give η as a number, --prior 0.5 (in Python "
+            "prior=0.5)"
         )

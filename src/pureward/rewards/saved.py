@@ -50,6 +50,12 @@ def save_reward(reward: LearnedReward, directory: str | os.PathLike[str]) -> Non
     folder = as_path("directory", directory)
     if folder.is_file():
         raise InputError(f"a reward is saved as a folder, and {folder} is a file; choose another")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the folder {folder} of a reward cannot be made ({error.strerror}); choose another"
+        ) from error
     networks = [] if reward.discriminator is None else [reward.discriminator]
     parts = dict(zip(_part_names(reward.spec), networks + reward.members, strict=True))
     weights = nn.ModuleDict(parts).state_dict()

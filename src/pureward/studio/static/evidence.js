@@ -5,7 +5,7 @@ import { List } from "./list.js";
 import { Viewer, byId, element } from "./viewer.js";
 
 const LIVE = 3000; // milliseconds between two looks at runs in training
-const BAD = ["reward hacked", "collapsed", "saturated", "starved", "view mismatch", "distracted"];
+const BAD = ["reward hacked", "collapsed", "saturated", "starved", "view mismatch", "distracted", "failures paid"];
 
 export class Evidence extends Viewer {
   constructor(tell) {
