@@ -41,7 +41,7 @@ def episodes_in_memory(
             check_several(np.shape(images))
             columns = {} if rewards is None else {"rewards": rewards}
             pixels = images if isinstance(images, Tensor) else _numbers(images)
-            frames = to_frames(pixels, "cpu", size)
+            frames = to_frames(pixels, "cpu", size, range(len(pixels)))
             episodes.append(make_episode(frames, columns, split=split))
     return episodes
 
