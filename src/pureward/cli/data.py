@@ -104,6 +104,8 @@ def score(
     if made.continued:
         print(f"{made.continued:,} episodes had been scored before")
     print(made.summary())
+    if made.agreement:
+        print(made.agreement)
     print("\n".join(f"  {path}" for path in made.files))
 
 
