@@ -94,7 +94,7 @@ def test_bad_input_is_rejected_with_a_message(command, message, tmp_path, capsys
         (
             OSError(errno.ENOSPC, "No space left on device", "a.png"),
             1,
-            "no space left to write a.png; free some and retry",
+            "no space left to write a.png; free some and call again",
         ),
         (
             OSError(errno.EROFS, "Read-only file system", "runs"),
@@ -120,6 +120,30 @@ def test_system_errors_and_ctrl_c_print_one_line(raised, code, message, monkeypa
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["fit", "--unlabeled", "a", "--out", "b"], "free some and call again\n"),
+        (["train", "reach"], "free some and call again with --resume\n"),
+    ],
+)
+def test_a_full_disk_names_the_remedy_of_the_command(words, remedy, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "a")
+
+    monkeypatch.setattr("pureward.cli.parse", lambda *_: full)
+    with pytest.raises(SystemExit):
+        main(words)
+    assert capsys.readouterr().err.endswith(remedy)
+
+
+def test_a_fit_to_a_path_alone_names_the_option(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "demos", "--unlabeled", "logs", "--out", "rewards"])
+    assert stop.value.code == 2
+    assert "got 'demos' alone; write --demonstrations demos, or" in capsys.readouterr().err
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):

@@ -1,8 +1,8 @@
-"""Which errors mean that memory ran out, as any build of torch and Warp says it."""
+"""Which errors mean that memory ran out, in any build of torch and Warp; counts in words."""
 
 import pytest
 
-from pureward.errors import RoomError, lacks_memory
+from pureward.errors import RoomError, counted, lacks_memory
 
 SAID = [
     # torch on a host: most Linux builds, others, and one that says neither
@@ -34,3 +34,9 @@ def test_want_of_memory_is_seen_by_its_type(error):
 )
 def test_other_errors_are_not_taken_for_it(error):
     assert not lacks_memory(error)
+
+
+def test_one_is_singular():
+    assert counted(1, "episode") == "1 episode"
+    assert counted(2000, "episode") == "2,000 episodes"
+    assert [counted(n, "copy", "copies") for n in (0, 1)] == ["0 copies", "1 copy"]

@@ -94,6 +94,11 @@ def in_brief(error: BaseException) -> str:
     return ". ".join(str(error).split("\n")[0].split(". ")[:2]).removesuffix(".")
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun, such as "1 episode" or "2,000 episodes"."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def check_seed(seed: int) -> int:
     """Return a seed as an int; reject those that a generator does not accept."""
     if not isinstance(seed, Integral):

@@ -28,6 +28,7 @@ def to_frames(
     images: np.ndarray | Tensor,
     device: torch.device | str = "cpu",
     size: tuple[int, int] | None = (SIDE, SIDE),
+    numbers: Sequence[int] = (),
 ) -> Tensor:
     """Return images as uint8 frames (batch, channels, height, width), resized with antialiasing.
 
@@ -38,6 +39,7 @@ def to_frames(
             `InputError`: at once if they are on a CPU, in a later call if they are on CUDA.
         device: where the frames go.
         size: height and width of the frames; None keeps those of the images.
+        numbers: of the images in their episode, for messages; by default from 0.
     """
     if not isinstance(images, Tensor):  # torch takes the machine's byte order only
         images = np.ascontiguousarray(images, images.dtype.newbyteorder("="))
@@ -55,10 +57,10 @@ def to_frames(
             "pass a batch of images"
         )
     if pixels.dim() == 5:
-        frames = [to_frames(image, device, size) for image in pixels.unbind(1)]
+        frames = [to_frames(image, device, size, numbers) for image in pixels.unbind(1)]
         return torch.cat(frames, dim=1)
     if pixels.is_floating_point():
-        _check_range(pixels)
+        _check_range(pixels, numbers)
     first, last = pixels.shape[1], pixels.shape[-1]
     if _are_channels(last) and not (_are_channels(first) and first < last):
         pixels = pixels.permute(0, 3, 1, 2)
@@ -113,11 +115,17 @@ def _are_channels(count: int) -> bool:
     return count in (1, 4) or (count % 3 == 0 and 0 < count <= 3 * MAX_IMAGES)
 
 
-def _check_range(pixels: Tensor) -> None:
+def _check_range(pixels: Tensor, numbers: Sequence[int]) -> None:
     """Refuse values that are NaN or beyond [0, 1]."""
     low, high = pixels.aminmax()  # NaN if there is one
     within = (low > -_ROUNDING) & (high < 1 + _ROUNDING)
     if _was_true("range", ~within):
+        if not pixels.is_cuda and low.isnan():
+            row = int(pixels.isnan().flatten(1).any(1).nonzero()[0])
+            place = f"frame {numbers[row]}" if numbers else f"image {row}"
+            raise InputError(
+                f"images must be numbers, got NaN in {place}; repair it, or drop its episode"
+            )
         got = "others or NaN before" if pixels.is_cuda else f"{low:g} to {high:g}"
         raise InputError(
             f"floating-point images must lie in [0, 1], got {got}; scale them to that range, "

@@ -247,6 +247,13 @@ def test_the_time_limit_is_that_of_gymnasium():
             assert env.horizon == limit
 
 
+def test_a_function_without_render_mode_makes_environments_that_render():
+    with pureward.make(lambda: Clock("rgb_array"), 2, "cpu", cameras=True) as env:
+        assert env.reset().frames.shape == (2, 3, 64, 64)
+    with pytest.raises(SimulationError, match=r"no render_mode, .* has None.; .* --frames image"):
+        pureward.make(lambda: Clock(), 1, "cpu", cameras=True)
+
+
 def test_an_object_is_copied_for_every_world():
     heavy = gymnasium.make("Pendulum-v1", g=20.0)  # rendering would need pygame
     with pureward.make(heavy, 2, "cpu") as env:

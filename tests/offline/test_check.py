@@ -141,6 +141,10 @@ def black(one):
     return replace(one, frames=torch.zeros_like(one.frames))
 
 
+def failed(one):
+    return replace(one, success=torch.zeros(8, dtype=torch.bool))
+
+
 def still(one):
     frames = one.frames[:1].repeat(31, 1, 1, 1)
     return replace(one, frames=frames, rewards=torch.zeros(30), success=None)
@@ -151,8 +155,13 @@ def still(one):
     [
         (lambda d: [*d, black(d[0])], "black or of one colour, in episode 20"),
         (lambda d: [*d, still(d[0])], "stands still for most of episode 20"),
-        (lambda d: [*d, replace(d[0], split="train")], "5 held-out|1 held-out or failed"),
-        (lambda d: [*d, d[-1]], "1 training episodes are copies"),
+        (
+            lambda d: [*d, replace(d[0], split="train")],
+            "most frames of 1 held-out or failed episode are in the training split",
+        ),
+        (lambda d: [*d, d[-1]], "training episodes have 1 copy; remove"),
+        (lambda d: [*map(black, d)], "all frames are black .* were they divided by 255"),
+        (lambda d: [*map(failed, d)], "success is 0 in all 20 episodes .* use them as annotations"),
         (lambda d: d[2:], "at least 5 held-out episodes, got 3"),
         (lambda d: [replace(e, rated=True, rewards=e.rewards * 50) for e in d], "rewards reach 0"),
         (lambda d: [replace(e, rated=True, rewards=e.rewards * 0) for e in d], "all rewards are 0"),
@@ -210,7 +219,27 @@ def test_arrays_in_memory_are_read_once(monkeypatch):
 
 def test_copies_between_both_sides_are_named():
     found = check(demonstrations(), against=[*logs(), *demonstrations()[:3]])
-    assert any(problem.startswith("3 episodes of") for problem in found.problems)
+    assert any("has 3 episodes of" in problem for problem in found.problems)
+
+
+def test_successes_are_counted_and_logs_may_have_none():
+    found = check(demonstrations(), against=logs(solved=0))
+    assert found.problems == []
+    assert [fact for fact in found.facts if "success" in fact] == [
+        "20 episodes in memory: success in 20 of 20 episodes",
+        "20 episodes in memory: success in 0 of 20 episodes",
+    ]
+    marked = [replace(failed(one), split="failure") for one in logs(3)]
+    assert check([*demonstrations(), *marked]).problems == []
+
+
+def test_a_reward_per_frame_is_told_with_the_other_convention():
+    frames = np.random.default_rng(0).integers(0, 256, (12, 9, 64, 64, 3), dtype=np.uint8)
+    pairs = [(one, np.arange(9.0)) for one in frames]
+    (note,) = [fact for fact in check(pairs).facts if "as many rewards as frames" in fact]
+    assert "store rewards[:-1]" in note
+    pairs = [(one, np.arange(8.0)) for one in frames]
+    assert not [fact for fact in check(pairs).facts if "as many rewards as frames" in fact]
 
 
 def test_episodes_that_rest_in_one_last_state_are_no_copies():

@@ -342,6 +342,54 @@ def test_few_held_out_episodes_do_not_make_a_reward_healthy(tmp_path, no_picture
     assert "needs at least 5 held-out annotations (10% of all), got 4" in few.sentence
 
 
+@pytest.mark.parametrize(
+    ("kind", "change", "said"),
+    [
+        (
+            "demonstrations",
+            lambda one: {"success": one.success & False},
+            "warning: demonstrations: success is 0 in all 9 episodes",
+        ),
+        (
+            "annotations",
+            lambda one: {"rewards": torch.ones(8)},
+            "warning: annotations: all rewards are 1",
+        ),
+        (
+            "annotations",
+            lambda _: {"row_per_frame": True},
+            "note: annotations: there are as many rewards as frames",
+        ),
+    ],
+)
+def test_what_is_odd_in_the_data_is_told_before_the_fit(
+    tmp_path, monkeypatch, kind, change, said, capsys
+):
+    monkeypatch.setattr(FitFolder, "run", interrupted)
+    given = {"demonstrations": None, "prior": 0.5}
+    for changed in (False, True):
+        given[kind] = [replace(one, **change(one)) if changed else one for one in rated(9, 2)]
+        with pytest.raises(InterruptedError):
+            fit(tmp_path / str(changed), **given)
+        assert (said in capsys.readouterr().out) == changed
+
+
+def interrupted(_):
+    raise InterruptedError
+
+
+def test_demonstrations_that_are_the_logs_are_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(FitFolder, "run", interrupted)
+    same = tmp_path / "same"
+    same.mkdir()
+    for number in range(12):
+        frames = np.random.default_rng(number).integers(0, 256, (5, 64, 64, 3), dtype=np.uint8)
+        np.save(same / f"{number}.npy", frames)
+    with pytest.raises(InterruptedError):
+        pureward.fit(same, demonstrations=same, out=tmp_path / "out", prior=0.5, device="cpu")
+    assert f"warning: demonstrations and unlabeled are both {same}" in capsys.readouterr().out
+
+
 def test_known_failures_choose_the_risk_that_takes_them(tmp_path, no_picture, monkeypatch):
     failures = [episode(n, solved=False) for n in range(50, 56)]
     done = fit(tmp_path / "ours", failures=failures, updates=5)

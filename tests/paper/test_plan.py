@@ -215,6 +215,20 @@ def test_stopped_run_takes_the_rest_of_its_time(tmp_path, speeds):
     assert times(made)[2:] == ["60 s", "80 s"]
 
 
+def test_replays_that_do_not_fit_are_told_with_the_number_that_does(tmp_path, monkeypatch):
+    made = plan("overfitting", tmp_path)
+    one = max(replay_bytes(step.config) for step in made.steps if isinstance(step, Training))
+    free = "pureward.paper.estimate.claimable_bytes"
+    for room, told in (
+        (one - 1, "use a machine with more"),
+        (one, "pass --at-once 1"),
+        (9 * one, ""),
+    ):
+        monkeypatch.setattr(free, lambda _, room=room: room)
+        last = dry_run(made, 2, "cpu").splitlines()[-1]
+        assert last.endswith(f"to spare, so they do not fit: {told}" if told else "to spare")
+
+
 def test_nothing_is_left_of_a_finished_plan(tmp_path):
     assert "0 of 3 steps are left\n" in dry_run(written_plan(tmp_path), 2, "cpu")
 

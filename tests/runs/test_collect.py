@@ -217,6 +217,8 @@ def test_a_gymnasium_environment_plays_few_episodes_to_find_failures(
     assert len(snapshots(tmp_path / "run")) == 3
     assert played == batches
     assert made.splits.get(FAILURE, {"episodes": 0})["episodes"] == failed
+    told = [episode.success is not None for episode in read_dataset(tmp_path / "data").episodes]
+    assert set(told) == {kind != "Silent"}
 
 
 class TwoCameras(PointEnv):

@@ -52,6 +52,12 @@ def test_a_table_has_a_row_per_frame(tmp_path, a_reward, capsys):
     assert "3 episodes, 19 frames, mean reward" in capsys.readouterr().out
 
 
+def test_the_rewards_of_the_dataset_are_compared(tmp_path, a_reward, capsys):
+    folder, _ = a_reward("imitation")
+    main(["score", str(folder), str(PICTURES), "--out", str(tmp_path / "scores")])
+    assert "\ncorrelation with the dataset's rewards: " in capsys.readouterr().out
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -377,6 +383,11 @@ def test_a_film_shows_every_step(kind, tmp_path, a_reward):
     # The picture's grey level is that of the arrival frame: 10 + 60 · 1 + 8 · frame.
     middle = [image[100:150, 350:400].mean() for image in shown]
     assert middle == pytest.approx([70 + 8 * t for t in (1, 2, 3, 4, 5, 6, 6)], abs=4)
+    colour = shown[3].astype(int)
+    red = (colour[..., 0] - colour[..., 1:].max(-1) > 80).any(1)  # rows of the cursor
+    assert red.sum() > 50
+    assert not red[:270].any()  # the picture, and the title of the curves
+    assert not red[-20:].any()  # the label of their axis
 
 
 def test_a_film_of_data_without_rewards(tmp_path, a_reward):

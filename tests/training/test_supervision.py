@@ -14,7 +14,7 @@ from pureward.training.supervision import load_supervision
 STEPS = 5
 
 
-def loaded(folder, frames, **facts):
+def loaded(folder, frames, success=None, **facts):
     """Read a dataset with one episode for each of the frames."""
     write_episodes(
         folder,
@@ -24,6 +24,7 @@ def loaded(folder, frames, **facts):
                 actions=torch.zeros(STEPS, 2),
                 simulator={"qpos": torch.zeros(STEPS + 1, 2)},
                 frames=seen,
+                success=success,
                 split=split,
             )
             for split, seen in frames
@@ -58,6 +59,14 @@ def test_a_dataset_without_held_out_episodes_gives_a_warning(tmp_path, capsys):
     data = loaded(tmp_path, [("train", noise())])
     assert data.held_out is None
     assert f"warning: no episode of {tmp_path} is held out (it has 1)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("last", "warned"), [(False, True), (True, False)])
+def test_demonstrations_without_success_give_a_warning(last, warned, tmp_path, capsys):
+    success = torch.arange(STEPS) == (STEPS - 1 if last else STEPS)
+    loaded(tmp_path, [("train", noise()), ("held-out", noise())], success=success)
+    warning = f"warning: {tmp_path}: success is 0 in all 2 episodes that state it"
+    assert (warning in capsys.readouterr().out) is warned
 
 
 @pytest.mark.parametrize("same", [True, False])

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_PIPE_CLOSED)
     except OSError as error:
-        _exit(_system_error_text(error), 1)
+        _exit(_system_error_text(error, arguments[0]), 1)
     except (SimulationError, TrainingError) as error:
         _exit(error, 1)
     except KeyboardInterrupt:
@@ -78,11 +78,12 @@ def _repair_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _system_error_text(error: OSError) -> str:
+def _system_error_text(error: OSError, verb: str) -> str:
     """The message of an OSError, with a remedy if there is one."""
     path = error.filename
     if error.errno == errno.ENOSPC:
-        return f"no space left to write {path or 'a file'}; free some and retry (a run: --resume)"
+        again = "call again with --resume" if verb in ("train", "expert") else "call again"
+        return f"no space left to write {path or 'a file'}; free some and {again}"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and path:
         return (
             f"permission denied: {path} ({error.strerror}); change its permissions or choose "

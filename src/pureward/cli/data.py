@@ -10,6 +10,7 @@ from typing import Annotated
 import tyro
 
 from pureward.cli.parsing import OPTIONAL, Text, Texts
+from pureward.errors import counted
 
 Source = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
 Sources = Annotated[
@@ -102,8 +103,10 @@ def score(
         reward, source, out, images=images, copy=copy, films=films, discount=discount, device=device
     )
     if made.continued:
-        print(f"{made.continued:,} episodes had been scored before")
+        print(f"{counted(made.continued, 'episode')} had been scored before")
     print(made.summary())
+    if made.agreement:
+        print(made.agreement)
     print("\n".join(f"  {path}" for path in made.files))
 
 
@@ -169,7 +172,7 @@ def fit(
         device=device,
         seed=seed,
     )
-    print(f"{done.state} after {done.updates:,} updates: {done.path}")
+    print(f"{done.state} after {counted(done.updates, 'update')}: {done.path}")
     if done.verdict is None:
         print("call again to continue")
         return

@@ -39,6 +39,11 @@ def parse(verbs: Mapping[str, Callable[..., None]], arguments: list[str]) -> Cal
     name = arguments[0] if arguments and not arguments[0].startswith("-") else ""
     if name and name not in verbs:
         raise InputError(f"unknown verb {name!r}; choose from {', '.join(verbs)}")
+    if name == "fit" and not (arguments[1:2] or ["-"])[0].startswith("-"):
+        raise InputError(
+            f"fit takes paths by their use, got {arguments[1]!r} alone; write --demonstrations "
+            f"{arguments[1]}, or --annotations, --unlabeled or --failures"
+        )
     if os.environ.get("NO_COLOR"):
         os.environ["TERM"] = "dumb"  # tyro knows only this
     if shutil.get_terminal_size().columns < _NARROWEST:

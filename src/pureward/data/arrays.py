@@ -41,7 +41,7 @@ def episodes_in_memory(
             check_several(np.shape(images))
             columns = {} if rewards is None else {"rewards": rewards}
             pixels = images if isinstance(images, Tensor) else _numbers(images)
-            frames = to_frames(pixels, "cpu", size)
+            frames = to_frames(pixels, "cpu", size, range(len(pixels)))
             episodes.append(make_episode(frames, columns, split=split))
     return episodes
 
@@ -100,9 +100,8 @@ def make_episode(
     for name, values in columns.items():
         with guarding(name):
             found[name] = to_tensor(values)
-    for name, kept in COLUMNS.items():
-        if name in found and found[name].dim() and len(found[name]) == len(frames):
-            found[name] = found[name][kept]
+    full = {n for n in COLUMNS if n in found and found[n].dim() and len(found[n]) == len(frames)}
+    found |= {name: found[name][COLUMNS[name]] for name in full}
     rewards, success = found.pop("rewards", None), found.pop("success", None)
     if success is not None and not ((success == 0) | (success == 1)).all():
         raise InputError("success must be 0 or 1 at every step, and is not; convert or drop it")
@@ -113,6 +112,7 @@ def make_episode(
         rated=rewards is not None,
         success=None if success is None else success.reshape(len(success), -1).bool().any(1),
         frames=frames,
+        row_per_frame=bool(full & {"rewards", "success"}),
         **found,
         **others,
     )

@@ -45,6 +45,8 @@ class Episode:
     """Whether the last state is terminal; otherwise time, or the recording, ended."""
     policy: str = ""
     """The policy that acted: a snapshot's name, "random", or "" if unknown."""
+    row_per_frame: bool = False
+    """Whether the source had rewards or success for every frame; those of the first are dropped."""
 
     def __post_init__(self) -> None:
         at_steps = {"actions": self.actions, "success": self.success}
@@ -154,6 +156,30 @@ def check_rated(episodes: Sequence[Episode], where: object) -> None:
                 f"{where}: annotated episodes need rewards, and episode {number} has none; pass "
                 "them as demonstrations, or add rewards"
             )
+
+
+def outcomes(episodes: Sequence[Episode]) -> list[bool]:
+    """Return whether they succeed, of the episodes that state it and are no known failures."""
+    return [e.succeeds for e in episodes if e.success is not None and e.split != FAILURE]
+
+
+def success_problem(name: str, outcomes: Sequence[bool]) -> str:
+    """Return what is wrong with demonstrations of these outcomes; "" if nothing is."""
+    if any(outcomes) or not outcomes:
+        return ""
+    return (
+        f"{name}: success is 0 in all {len(outcomes)} episodes that state it, so they are no "
+        "demonstrations; correct it, or use them as annotations, logs or failures"
+    )
+
+
+def row_per_frame_note(name: str) -> str:
+    """Say how rewards are read of which there are as many as frames."""
+    return (
+        f"{name}: there are as many rewards as frames, so each belongs to its own frame and the "
+        "first is dropped; if rewards[t] is the result of action t, store rewards[:-1] and "
+        "success[:-1], which belong to the frames after"
+    )
 
 
 def check_split(name: str) -> None:

@@ -176,9 +176,11 @@ class LazyFrames:
 
     def _converted(self, camera: Images, rows: Sequence[int]) -> Iterator[Tensor]:
         """Yield a camera's images of some rows as frames."""
+        done = 0
         for block in camera.read(rows):
             check_same_shape(block.shape[1:], camera.shape)
-            yield to_frames(block, "cpu", self._size)
+            yield to_frames(block, "cpu", self._size, rows[done : done + len(block)])
+            done += len(block)
 
 
 def _side_by_side(cameras: Sequence[Iterator[Tensor]]) -> Iterator[Tensor]:

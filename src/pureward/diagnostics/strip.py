@@ -70,10 +70,13 @@ def film_strip(strip: Strip, path: Path, frames_per_second: float) -> None:
     below = drawn[: len(drawn) // 2 * 2]  # H.264 needs an even height
     points = [(step + 1, 0.0) for step in range(len(strip.frames))]
     columns = axes[0].transData.transform(points)[:, 0].round().astype(int)
+    boxes = [axis.get_window_extent() for axis in axes]  # from below
+    rows = [slice(len(drawn) - round(box.y1), len(drawn) - round(box.y0)) for box in boxes]
     with video(path, frames_per_second) as write:
         for images, column in zip(strip.frames, columns, strict=True):
             tracks = below.copy()
-            tracks[:, column : column + 2] = _CURSOR
+            for part in rows:  # not over titles and labels
+                tracks[part, column : column + 2] = _CURSOR
             write(np.concatenate([_film_row(images, tracks.shape[1]), tracks]))
 
 

@@ -98,17 +98,24 @@ def _copy(env: gymnasium.Env, render_mode: str | None = None) -> gymnasium.Env:
 
 
 def make_worlds(make: Maker, worlds: int, processes: bool, options: dict[str, Any]) -> VectorEnv:
-    """Make worlds, or take the vector environment of a function with the argument `num_envs`."""
-    if "num_envs" not in inspect.signature(make).parameters:
+    """Make worlds, or take the vector environment of a function with the argument `num_envs`.
+
+    A function without the argument `render_mode` must make environments that have that mode.
+    """
+    parameters, mode = inspect.signature(make).parameters, None
+    any_name = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    if "render_mode" in options and not any_name and "render_mode" not in parameters:
+        mode, options = options["render_mode"], {}
+    if "num_envs" not in parameters:
         kind = AsyncVectorEnv if processes else SyncVectorEnv
-        makers = [lambda: _checked(make(**options), gymnasium.Env)] * worlds
+        makers = [lambda: _checked(make(**options), gymnasium.Env, mode)] * worlds
         return kind(makers, autoreset_mode=AutoresetMode.DISABLED)
     if processes:
         raise InputError(
             "processes are for functions that make one environment, and this one makes vector "
             "environments; leave processes out, or return an AsyncVectorEnv"
         )
-    envs = _checked(make(num_envs=worlds, **options), VectorEnv)
+    envs = _checked(make(num_envs=worlds, **options), VectorEnv, mode)
     if envs.num_envs != worlds:
         raise InputError(
             f"a vector environment must have num_envs worlds, {worlds}, got {envs.num_envs}; pass "
@@ -117,12 +124,14 @@ def make_worlds(make: Maker, worlds: int, processes: bool, options: dict[str, An
     return envs
 
 
-def _checked(made: Any, wanted: type) -> Any:
+def _checked(made: Any, wanted: type, mode: str | None) -> Any:
     if not isinstance(made, wanted):
         raise InputError(
             f"a function must return a gymnasium.Env, or with the argument num_envs a "
             f"gymnasium.vector.VectorEnv, got {type(made).__name__}; return the environment"
         )
+    if mode not in (None, made.render_mode):
+        raise TypeError(f"it takes no render_mode, and its environment has {made.render_mode!r}")
     return made
 
 

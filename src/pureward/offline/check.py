@@ -13,9 +13,16 @@ import torch
 from torch import Tensor
 
 from pureward.data.dataset import find_reader
-from pureward.data.episodes import HELD_OUT, SPLITS, TRAIN
+from pureward.data.episodes import (
+    FAILURE,
+    HELD_OUT,
+    SPLITS,
+    TRAIN,
+    row_per_frame_note,
+    success_problem,
+)
 from pureward.data.guard import check_outside
-from pureward.errors import InputError, check_seed
+from pureward.errors import InputError, check_seed, counted
 from pureward.offline.leak import FEWEST_FRAMES, LeakReport, find_leak
 from pureward.offline.matching import match_states
 from pureward.offline.sources import describe
@@ -96,7 +103,7 @@ def check(
         facts += _facts(theirs)
         if ours.shapes != theirs.shapes:
             facts.append("both sides are stored in different shapes, and compared after resizing")
-        problems += [*_problems(theirs, prior=False), *_between(ours, theirs)]
+        problems += [*_problems(theirs, positives=False), *_between(ours, theirs)]
         if states:
             pair = _matched(ours, theirs, seed)
             facts.append(f"{len(pair[0])} episodes of either side have a state in common")
@@ -167,19 +174,24 @@ def _facts(found: Survey) -> list[str]:
     splits = Counter(episode.split for episode in episodes)
     counts = ", ".join(f"{splits[name]} {name}" for name in SPLITS if splits[name])
     lines = [
-        f"{found.name}: {len(episodes):,} episodes ({counts}), {sum(steps):,} steps of {shape}; "
+        f"{found.name}: {counted(len(episodes), 'episode')} ({counts}), "
+        f"{counted(sum(steps), 'step')} of {shape}; "
         f"lengths {min(steps):,} to {max(steps):,}, median {median(steps):,.0f}"
     ]
     if found.rewards is not None:
         low, high = found.rewards
         rated = sum(episode.rewards is not None for episode in episodes)
-        lines.append(f"{found.name}: rewards of {rated:,} episodes, {low:g} to {high:g}")
+        lines.append(f"{found.name}: rewards of {counted(rated, 'episode')}, {low:g} to {high:g}")
+    if known := [episode.succeeds for episode in episodes if episode.succeeds is not None]:
+        lines.append(f"{found.name}: success in {sum(known):,} of {counted(len(known), 'episode')}")
+    if any(episode.row_per_frame for episode in episodes):
+        lines.append(row_per_frame_note(found.name))
     if found.painter is not None:
         lines.append(f"{found.name}: frames are drawn from states; only the first were looked at")
     return lines
 
 
-def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
+def _problems(found: Survey, *, positives: bool = True) -> Iterator[str]:
     """Yield what is wrong with one dataset, with its remedy."""
     name, episodes = found.name, found.episodes
     usual = found.shapes
@@ -190,15 +202,27 @@ def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
             f"{_in_words(usual)}; bring them to one shape, or drop them"
         )
     held = len(found.split(HELD_OUT))
-    if prior and held < FEWEST_EPISODES:
+    if positives and held < FEWEST_EPISODES:
         yield (
             f"{name}: an estimate of η needs at least {FEWEST_EPISODES} held-out episodes, got "
             f"{held}; record more, raise --held-out, or give η to the training, --prior 0.5"
         )
+    stated = [e.succeeds for e in episodes if e.succeeds is not None and e.split != FAILURE]
+    if positives and (problem := success_problem(name, stated)):
+        yield problem
+    if found.rewards is not None and (problem := reward_problem(name, *found.rewards)):
+        yield problem
+    if found.blank:  # so they all look alike, which need not be told
+        yield (
+            f"{name}: all frames are black or of one colour; were they divided by 255? Store uint8 "
+            "from 0 to 255"
+        )
+        return
     empty = [n for n, episode in enumerate(episodes) if episode.empty]
     if empty:
         count = sum(episodes[n].empty for n in empty)
-        yield f"{name}: {count} frames are black or of one colour, in {_named(empty)}; drop them"
+        frames = f"{counted(count, 'frame')} black or of one colour"
+        yield f"{name}: {frames}, in {_named(empty)}; drop them"
     most = [max(_SHORTEST_STILL, _STILL * (episode.steps + 1)) for episode in episodes]
     still = [n for n, episode in enumerate(episodes) if episode.still > most[n]]
     if still:
@@ -206,18 +230,16 @@ def _problems(found: Survey, *, prior: bool = True) -> Iterator[str]:
             f"{name}: the picture stands still for most of {_named(still)}; check the camera, or "
             "cut the end"
         )
-    if found.rewards is not None and (problem := reward_problem(name, *found.rewards)):
-        yield problem
     copies = _copies(found.split(TRAIN), [e for e in episodes if e.split != TRAIN])
     if copies:
         yield (
-            f"{name}: {copies} held-out or failed episodes have most of their frames in the "
-            "training split, so they measure nothing; remove the copies"
+            f"{name}: most frames of {counted(copies, 'held-out or failed episode')} are in the "
+            "training split, so nothing is measured on them; remove the copies"
         )
     whole = Counter(e.digests for e in found.split(TRAIN) if e.digests)
     twice = sum(count - 1 for count in whole.values())
     if twice:
-        yield f"{name}: {twice} training episodes are copies of others; remove them"
+        yield f"{name}: training episodes have {counted(twice, 'copy', 'copies')}; remove them"
 
 
 def _between(ours: Survey, theirs: Survey) -> Iterator[str]:
@@ -228,11 +250,11 @@ def _between(ours: Survey, theirs: Survey) -> Iterator[str]:
             f"{lossy.name} was compressed with loss and the other side was not, which a "
             "discriminator can learn; store both the same way"
         )
-    copies = _copies(theirs.episodes, ours.episodes)
+    copies = 0 if ours.blank else _copies(theirs.episodes, ours.episodes)
     if copies:
         yield (
-            f"{copies} episodes of {ours.name} are in {theirs.name} as well; remove them there: "
-            "otherwise D sees the same frames as positives and as unlabeled"
+            f"{theirs.name} has {counted(copies, 'episode')} of {ours.name} too; remove them "
+            "there: otherwise D sees the same frames as positives and as unlabeled"
         )
 
 

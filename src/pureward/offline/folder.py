@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from pureward.diagnostics.verdict import Verdict
-from pureward.errors import InputError, lacks_memory
+from pureward.errors import InputError, counted, lacks_memory
 from pureward.offline.fitter import Fitter
 from pureward.offline.picture import draw_fit
 from pureward.offline.verdict import fit_verdict
@@ -84,7 +84,7 @@ class FitFolder:
                 f"checkpoint {saved.path} does not fit these data ({error}); delete "
                 f"{self.directory.path} to begin again"
             ) from error
-        done = f"{self.fitter.updates:,} updates"
+        done = counted(self.fitter.updates, "update")
         if self.fitter.updates < self.total:
             print(f"continuing after {done}")
         else:

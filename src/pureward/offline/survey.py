@@ -36,6 +36,10 @@ class Surveyed:
     steps: int
     rewards: tuple[float, float] | None
     """Lowest and highest; None if they are unknown."""
+    succeeds: bool | None
+    """Whether it does at any step; None if unknown."""
+    row_per_frame: bool
+    """As in `Episode`."""
     shapes: tuple[tuple[int, ...], ...]
     """Channels, height and width of each camera's frames before they are resized."""
     digests: tuple[bytes, ...]
@@ -70,6 +74,11 @@ class Survey:
         if not known:
             return None
         return min(low for low, _ in known), max(high for _, high in known)
+
+    @property
+    def blank(self) -> bool:
+        """Whether every frame that was looked at is of one colour."""
+        return all(episode.empty == max(1, len(episode.digests)) for episode in self.episodes)
 
     def split(self, name: str) -> list[Surveyed]:
         """Return the episodes of a split."""
@@ -116,6 +125,8 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
                 split=episode.split,
                 steps=len(episode),
                 rewards=(float(low), float(high)) if episode.rated else None,
+                succeeds=None if episode.success is None else episode.succeeds,
+                row_per_frame=episode.row_per_frame,
                 shapes=_shapes(episode, first, item),
                 digests=() if episode.frames is None else digests,
                 still=still,

@@ -4,6 +4,7 @@
 import math
 import os
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from pureward.data.replay.layout import Layout, claimable_bytes, readable
@@ -52,12 +53,19 @@ def dry_run(plan: Plan, at_once: int, device: str) -> str:
     if whole := max([*ends.values(), sum(time or 0.0 for time in times) / at_once]):
         total += f": {_clock(whole)} with {at_once} at once, if they do not slow each other"
     if unknown := times.count(None):
-        total += f", {unknown} of them of unknown length"
+        total += (
+            f", {unknown} of them of unknown length until one of the same task and method has "
+            "finished here; docs/how-to/data.md has times that were measured"
+        )
     largest = sorted(sizes, reverse=True)[:at_once]
     memory = f"replays of the {len(largest)} largest together: {readable(sum(largest))}"
     if (free := claimable_bytes(place)) is not None:
         where = "a GPU" if place.type == "cuda" else "this machine"
         memory += f"; {where} has {readable(free)} to spare"
+        fitting = sum(part <= free for part in accumulate(largest))
+        if fitting < len(largest):
+            remedy = f"pass --at-once {fitting}" if fitting else "use a machine with more"
+            memory += f", so they do not fit: {remedy}"
     lines += [total, memory]
     if place.type == "cuda":
         state = "is running" if mps_runs() else "is not; start it with `nvidia-cuda-mps-control -d`"

@@ -116,6 +116,7 @@ def collect(
             played += play(failing(failures - first), seed + _SEED_OFFSET + 1)
         if own and not any(e.succeeds for e in played):
             failures = 0  # the environment may not report success, so nothing is known to fail
+            played = [replace(episode, success=None) for episode in played]
         kept = _with_failures(played, failures)
         if compact:
             kept = [writing.compact(episode) for episode in kept]

@@ -113,7 +113,8 @@ def read_settings(directory: RunDirectory, understood: Callable[[Any], T]) -> T:
         settings = json.loads(read_file(directory.config))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
-            f"{directory.path} is not a run: it has no config.json; check the path"
+            f"{directory.path} is not a run: it has no config.json; check the path, or look at a "
+            "dataset with `pureward studio`"
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(

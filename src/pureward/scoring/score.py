@@ -26,11 +26,12 @@ from pureward.data.fingerprint import fingerprint
 from pureward.data.guard import check_fits, check_outside
 from pureward.data.lazy import LazyFrames
 from pureward.data.writers.own import write_dataset
-from pureward.errors import InputError
+from pureward.errors import InputError, counted
 from pureward.files import check_writable, clear_leftovers, locked_folder, read_object, write_json
 from pureward.progress import Progress
 from pureward.rewards.learned import LearnedReward, RewardSpec, check_discount
 from pureward.rewards.saved import load_reward
+from pureward.scoring.agreement import agreement
 from pureward.scoring.pipeline import columns, score_episodes
 from pureward.scoring.table import Scores, Table
 from pureward.settings import as_path, checked
@@ -48,12 +49,15 @@ class Scored:
     continued: int
     """Episodes that an earlier call had scored."""
     files: list[Path]
+    agreement: str
+    """Correlation with the dataset's own rewards in words; "" if it has none."""
 
     def summary(self) -> str:
         """Return counts and means in words."""
         values = self.scores.columns
         parts = [
-            f"{len(self.scores):,} episodes, {len(values['reward']):,} frames",
+            counted(len(self.scores), "episode"),
+            counted(len(values["reward"]), "frame"),
             f"mean reward {values['reward'].mean():.3f}",
         ]
         if "D" in values:
@@ -120,9 +124,15 @@ def score(
         continued = len(dataset) if table.file.exists() else table.done()
         _write_table(table, learned, dataset, continued, f"{source}")
         table.finish()
-        made = Scored(scores=table.load(), continued=continued, files=[table.file])
-        if len(made.scores) != len(dataset):
+        scores = table.load()
+        if len(scores) != len(dataset):
             raise InputError(f"{table.file} has other episodes than {source}; delete it")
+        made = Scored(
+            scores=scores,
+            continued=continued,
+            files=[table.file],
+            agreement=agreement(scores, dataset),
+        )
         if copy:
             whole = read_episodes(source, images=images, size=None)
             target = out / f"relabelled{find_reader(source).copy_suffix}"

@@ -13,7 +13,13 @@ from pureward.data.dataset import (
     with_ends,
 )
 from pureward.data.draw import draw
-from pureward.data.episodes import TRAIN, check_rated
+from pureward.data.episodes import (
+    TRAIN,
+    check_rated,
+    outcomes,
+    row_per_frame_note,
+    success_problem,
+)
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
 from pureward.envs.batch import frame_keys
@@ -60,6 +66,10 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
         low, high = data.train.rewards.aminmax()
         if problem := reward_problem(str(path), float(low), float(high)):
             warn(problem)
+        if any(episode.row_per_frame for episode in episodes):
+            print(f"note: {row_per_frame_note(str(path))}")
+    elif problem := success_problem(str(path), outcomes(episodes)):
+        warn(problem)
     return data
 
 

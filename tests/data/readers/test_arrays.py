@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import pureward
+from pureward.data import lazy
 from pureward.data.episodes import HELD_OUT, TRAIN
 from pureward.pixels import to_frames
 
@@ -88,14 +89,25 @@ def test_several_episodes_in_one_array(tmp_path):
     assert second.rewards.tolist() == [1.0] * 6
 
 
+def test_nan_on_disk_is_told_with_its_frame(tmp_path, monkeypatch):
+    monkeypatch.setattr(lazy, "BLOCK_BYTES", 1)  # a frame at once
+    images = (IMAGES / 255).astype(np.float32)
+    images[4, 0, 0] = np.nan
+    np.save(tmp_path / "x.npy", images)
+    frames = pureward.read_episodes(tmp_path / "x.npy", size=None)[0].frames
+    assert torch.equal(frames[3:4], FRAMES[3:4])
+    with pytest.raises(pureward.InputError, match=r"x.npy: images must .* got NaN in frame 4;"):
+        frames[2:]
+
+
 def test_two_cameras_of_an_archive_are_stacked(tmp_path):
-    np.savez(tmp_path / "two.npz", top=IMAGES, side=255 - IMAGES)
+    np.savez(tmp_path / "two.npz", top=IMAGES, side=255 - IMAGES, rewards=np.zeros(6))
     with pytest.raises(pureward.InputError, match=r"must be images.*got \['top', 'side'\]"):
         pureward.read_episodes(tmp_path / "two.npz")
     dataset = pureward.read_episodes(tmp_path / "two.npz", images=("side", "top"), size=None)
     frames = dataset[0].frames
     assert torch.equal(frames[3:5], torch.cat([255 - FRAMES, FRAMES], dim=1)[3:5])
-    with pytest.raises(pureward.InputError, match="unknown image 'front'; .* or --images"):
+    with pytest.raises(pureward.InputError, match=r"'front'; .*\['top', 'side'\]: .* or --images"):
         pureward.read_episodes(tmp_path / "two.npz", images="front")
 
 
@@ -208,7 +220,7 @@ BAD = {
     ),
     "NaN in images": (
         lambda p: np.save(p / "x.npy", np.full((7, 20, 30, 3), np.nan)),
-        r"x.npy: floating-point images must lie in \[0, 1\], got nan to nan",
+        "x.npy: images must be numbers, got NaN in frame 0",
     ),
     "one frame": (lambda p: np.save(p / "x.npy", IMAGES[:1]), "at least two frames, got one"),
     "too few rewards": (

@@ -142,8 +142,8 @@ def _huge(file, folder):
 
 
 DAMAGES = {
-    "no data": (_delete("data"), "x.hdf5: a robomimic file has groups .* has no group 'data'"),
-    "no obs": (_delete("data/demo_2/obs"), "demo_2: a robomimic file .* has no group 'obs'"),
+    "no data": (_delete("data"), "x.hdf5: HDF5 .* no group 'data'; save each .* as an .npz"),
+    "no obs": (_delete("data/demo_2/obs"), "demo_2: HDF5 files .* has no group 'obs'"),
     "no images": (
         _delete("data/demo_2/obs/agentview_image"),
         "demo_2: .* an image, got .*'robot0_eef_pos'.*dataset_states_to_obs",

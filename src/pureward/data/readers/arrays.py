@@ -106,8 +106,9 @@ def _images(columns: dict[str, Column], options: Options) -> list[Column]:
                 f"one array must be images, (time, height, width, 3), got {list(named)} of "
                 f"{list(columns)}; name it frames, or pass images=(...), --images NAME"
             )
+    found = [name for name in columns if name not in _NUMBERS]
     for name in named:
-        check_image(name, columns)
+        check_image(name, found)
         if not 3 <= len(columns[name].shape) <= 5 or 0 in columns[name].shape:
             raise InputError(
                 f"{name} must be images, (time, height, width, 3), got shape "

@@ -65,8 +65,9 @@ def _group(parent: h5py.Group, name: str) -> h5py.Group:
     found = own_member(parent, name)
     if not isinstance(found, h5py.Group):
         raise InputError(
-            f"a robomimic file has groups data/demo_0/obs, and {parent.name} has no group "
-            f"{name!r}; choose another file"
+            f"HDF5 files are read in robomimic's layout, groups data/demo_0/obs, and {parent.name} "
+            f"has no group {name!r}; save each episode of another layout as an .npz file of frames "
+            "and rewards, or pass arrays in Python"
         )
     return found
 
