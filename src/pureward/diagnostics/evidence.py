@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 from pureward.data.episodes import Episode
@@ -192,6 +191,8 @@ def by_difference(scored: list[ScoredEpisode]) -> list[int]:
         returns = [one.returns() for one in scored]
         differences = [each["predicted_return"] - each["true_return"] for each in returns]
     else:
+        from scipy.stats import rankdata  # its import takes a second
+
         both = [one.learned for one in scored], [one.episode.rewards for one in scored]
         learned, truth = (rankdata(torch.cat(rewards)) for rewards in both)
         ends = np.cumsum([len(one.learned) for one in scored])[:-1]  # lengths may differ
