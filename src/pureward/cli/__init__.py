@@ -54,7 +54,8 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_PIPE_CLOSED)
     except OSError as error:
-        _exit(_system_error_text(error, arguments[0]), 1)
+        resumes = arguments[:1] in (["train"], ["expert"])
+        _exit(_system_error_text(error, resumes), 1)
     except (SimulationError, TrainingError) as error:
         _exit(error, 1)
     except KeyboardInterrupt:
@@ -78,11 +79,11 @@ def _repair_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _system_error_text(error: OSError, verb: str) -> str:
+def _system_error_text(error: OSError, resumes: bool) -> str:
     """The message of an OSError, with a remedy if there is one."""
     path = error.filename
     if error.errno == errno.ENOSPC:
-        again = "call again with --resume" if verb in ("train", "expert") else "call again"
+        again = "call again with --resume" if resumes else "call again"
         return f"no space left to write {path or 'a file'}; free some and {again}"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and path:
         return (
