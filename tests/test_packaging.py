@@ -64,7 +64,7 @@ MISSING = {
     f"read_dataset('{ROOT}/datasets/walker/demonstrations')": "data",
     f"read_episodes('{ROOT}/{FILM}')": "video",
     f"read_episodes('{ROOT}/tests/data/lerobot/films')": "lerobot",
-    "probe": "plot",
+    "probe": "sim",
 }
 
 
