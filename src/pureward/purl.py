@@ -63,9 +63,14 @@ class AgentFrames(Protocol):
         ...
 
 
+def enough(agent: AgentFrames, steps: int) -> int:
+    """Return how many steps must be stored: so many, or as many as there is room for."""
+    return min(steps, agent.capacity)
+
+
 def has_enough(agent: AgentFrames, steps: int) -> bool:
     """Whether so many steps are stored, or as many as there is room for."""
-    return 0 < len(agent) >= min(steps, agent.capacity)
+    return 0 < len(agent) >= enough(agent, steps)
 
 
 @dataclass(frozen=True, kw_only=True)

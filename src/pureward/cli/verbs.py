@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from pureward.cli.parsing import OPTIONAL, Text, Texts
-from pureward.errors import InputError
+from pureward.errors import InputError, counted
 
 Task = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -105,8 +105,7 @@ def show(
         frames=frames,
     )
     count, kind = (shown.ended, "") if shown.ended else (worlds, "unfinished ")
-    episodes = f"{count} {kind}episode{'s' if count > 1 else ''}"
-    mean = f"mean return {shown.mean_return:.1f} of {episodes}"
+    mean = f"mean return {shown.mean_return:.1f} of {counted(count, f'{kind}episode')}"
     print(f"{task}: {mean} over {steps} steps, policy {shown.policy}")
     print(f"  {shown.sheet}\n  {shown.video}")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Episodes, their checks and their splits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 
@@ -108,9 +108,14 @@ class Episode:
         return len(self.rewards)
 
     @property
+    def outcome(self) -> bool | None:
+        """Whether the task is solved at any step; None if that is not stated."""
+        return None if self.success is None else bool(self.success.any())
+
+    @property
     def succeeds(self) -> bool:
-        """Whether the task is solved at any step."""
-        return self.success is not None and bool(self.success.any())
+        """Whether the task is known to be solved at any step."""
+        return bool(self.outcome)
 
 
 def annotated(episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,17 +163,13 @@ def check_rated(episodes: Sequence[Episode], where: object) -> None:
             )
 
 
-def outcomes(episodes: Sequence[Episode]) -> list[bool]:
-    """Return whether they succeed, of the episodes that state it and are no known failures."""
-    return [e.succeeds for e in episodes if e.success is not None and e.split != FAILURE]
-
-
-def success_problem(name: str, outcomes: Sequence[bool]) -> str:
-    """Return what is wrong with demonstrations of these outcomes; "" if nothing is."""
-    if any(outcomes) or not outcomes:
+def success_problem(name: str, outcomes: Iterable[tuple[str, bool | None]]) -> str:
+    """Return what is wrong with demonstrations of these splits and outcomes; "" if nothing is."""
+    stated = [outcome for split, outcome in outcomes if outcome is not None and split != FAILURE]
+    if any(stated) or not stated:
         return ""
     return (
-        f"{name}: success is 0 in all {len(outcomes)} episodes that state it, so they are no "
+        f"{name}: success is 0 in all {len(stated)} episodes that state it, so they are no "
         "demonstrations; correct it, or use them as annotations, logs or failures"
     )
 

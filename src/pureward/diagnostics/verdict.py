@@ -174,15 +174,14 @@ def _discriminator_faults(n: Numbers) -> Found:
         alike = ", or the agent acts as demonstrated" if other == "replay" else ""
         means = f"mean D is {shown:.2f} on demonstrations and {found:.2f} on {label}"
         made = n.get("updates")
-        if made is not None and made < SHORT:
-            yield (
-                "undecided",
-                f"{means} after {made:,.0f} updates of D, too few to tell; make at least {SHORT}",
-            )
-        fails = "does not separate them"
         if made is None:
-            fails = f"has not learned yet, or {fails} any more"
-        yield "collapsed", f"{means}: D {fails}{alike}"
+            fails = "has not learned yet, or does not separate them any more"
+            yield "collapsed", f"{means}: D {fails}{alike}"
+        elif made < SHORT:
+            few = f"after {made:,.0f} updates of D, too few to tell; make at least {SHORT}"
+            yield "undecided", f"{means} {few}"
+        else:
+            yield "collapsed", f"{means}: D does not separate them{alike}"
 
 
 def _imitation_faults(n: Numbers) -> Found:

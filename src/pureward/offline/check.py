@@ -14,7 +14,6 @@ from torch import Tensor
 
 from pureward.data.dataset import find_reader
 from pureward.data.episodes import (
-    FAILURE,
     HELD_OUT,
     SPLITS,
     TRAIN,
@@ -182,7 +181,7 @@ def _facts(found: Survey) -> list[str]:
         low, high = found.rewards
         rated = sum(episode.rewards is not None for episode in episodes)
         lines.append(f"{found.name}: rewards of {counted(rated, 'episode')}, {low:g} to {high:g}")
-    if known := [episode.succeeds for episode in episodes if episode.succeeds is not None]:
+    if known := [episode.outcome for episode in episodes if episode.outcome is not None]:
         lines.append(f"{found.name}: success in {sum(known):,} of {counted(len(known), 'episode')}")
     if any(episode.row_per_frame for episode in episodes):
         lines.append(row_per_frame_note(found.name))
@@ -207,8 +206,7 @@ def _problems(found: Survey, *, positives: bool = True) -> Iterator[str]:
             f"{name}: an estimate of η needs at least {FEWEST_EPISODES} held-out episodes, got "
             f"{held}; record more, raise --held-out, or give η to the training, --prior 0.5"
         )
-    stated = [e.succeeds for e in episodes if e.succeeds is not None and e.split != FAILURE]
-    if positives and (problem := success_problem(name, stated)):
+    if positives and (problem := success_problem(name, ((e.split, e.outcome) for e in episodes))):
         yield problem
     if found.rewards is not None and (problem := reward_problem(name, *found.rewards)):
         yield problem

@@ -11,14 +11,7 @@ import torch
 
 from pureward.data.arrays import check_list
 from pureward.data.dataset import Dataset, check_apart, image_names, is_same, known_failures
-from pureward.data.episodes import (
-    FAILURE,
-    HELD_OUT,
-    check_rated,
-    outcomes,
-    row_per_frame_note,
-    success_problem,
-)
+from pureward.data.episodes import FAILURE, HELD_OUT, check_rated
 from pureward.data.fingerprint import fingerprint
 from pureward.data.frames import FrameBank
 from pureward.data.guard import check_outside
@@ -28,8 +21,7 @@ from pureward.offline.fitter import FIT, UPDATES, Fitter
 from pureward.offline.folder import FitFolder, Fitted
 from pureward.offline.sources import check_alike, describe, failed, load
 from pureward.online.online_reward import DEFAULT_PRIOR, default_prior
-from pureward.online.supervision import Supervision
-from pureward.rewards.annotations import reward_problem
+from pureward.online.supervision import Supervision, warn_of_data
 from pureward.rewards.config import RewardConfig, check_reward_config
 from pureward.rewards.methods import METHODS
 from pureward.rewards.priors import parse_prior
@@ -187,7 +179,16 @@ def _fitter(
             f"r_φ needs at least 2 annotated episodes that are not held out, got {rated} of "
             f"{len(loaded['annotations'])}; annotate more or lower --held-out"
         )
-    _warn(loaded, kind, annotated or data.train, discriminated=row.has_discriminator)
+    same = positives.path and logs.path and is_same(positives.path, logs.path)
+    if row.has_discriminator and same:
+        warn(
+            f"{kind} and unlabeled are both {logs.path}, so D sees the same frames as positives "
+            "and as unlabeled and learns nothing; give other logs"
+        )
+    if kind == "demonstrations":
+        warn_of_data(kind, positives, None)
+    if "annotations" in loaded:
+        warn_of_data("annotations", loaded["annotations"], (annotated or data.train).rewards)
     known = None
     if "failures" in loaded:
         known = FrameBank(loaded["failures"], stack=stack, device=device)
@@ -202,26 +203,6 @@ def _fitter(
         config=config,
         seed=seed,
     )
-
-
-def _warn(
-    loaded: dict[str, Dataset], kind: str, rewarded: FrameBank, *, discriminated: bool
-) -> None:
-    """Warn of data that nothing can be learned from, before the fit takes its time."""
-    positives, logs = loaded[kind], loaded["unlabeled"]
-    if discriminated and positives.path and logs.path and is_same(positives.path, logs.path):
-        warn(
-            f"{kind} and unlabeled are both {logs.path}, so D sees the same frames as positives "
-            "and as unlabeled and learns nothing; give other logs"
-        )
-    if kind == "demonstrations" and (problem := success_problem(kind, outcomes(positives))):
-        warn(problem)
-    if "annotations" in loaded:
-        low, high = rewarded.rewards.aminmax()
-        if problem := reward_problem("annotations", float(low), float(high)):
-            warn(problem)
-        if any(episode.row_per_frame for episode in loaded["annotations"]):
-            print(f"note: {row_per_frame_note('annotations')}")
 
 
 def _check_enough(kind: str, loaded: dict[str, Dataset], prior: str | float) -> None:

@@ -77,7 +77,7 @@ def failed(logs: Sequence[Episode]) -> list[bool]:
     Many environments report no success, and data of those says that every step is none.
     """
     reported = any(episode.succeeds for episode in logs)
-    return [reported and one.success is not None and not one.succeeds for one in logs]
+    return [reported and one.outcome is False for one in logs]
 
 
 def check_alike(loaded: Mapping[str, Dataset]) -> None:

@@ -36,10 +36,9 @@ class Surveyed:
     steps: int
     rewards: tuple[float, float] | None
     """Lowest and highest; None if they are unknown."""
-    succeeds: bool | None
-    """Whether it does at any step; None if unknown."""
+    outcome: bool | None
     row_per_frame: bool
-    """As in `Episode`."""
+    """This and the one before are as in `Episode`."""
     shapes: tuple[tuple[int, ...], ...]
     """Channels, height and width of each camera's frames before they are resized."""
     digests: tuple[bytes, ...]
@@ -125,7 +124,7 @@ def survey(source: "Source", images: str | Sequence[str], held_out: float, devic
                 split=episode.split,
                 steps=len(episode),
                 rewards=(float(low), float(high)) if episode.rated else None,
-                succeeds=None if episode.success is None else episode.succeeds,
+                outcome=episode.outcome,
                 row_per_frame=episode.row_per_frame,
                 shapes=_shapes(episode, first, item),
                 digests=() if episode.frames is None else digests,

@@ -19,6 +19,7 @@ from pureward.online.learner import RewardLearner
 from pureward.online.observed import ObservedFrames
 from pureward.online.supervision import Supervision
 from pureward.pixels import SIDE, batch_of, to_frames
+from pureward.purl import enough
 from pureward.rewards.config import RewardConfig, RewardModelConfig, check_reward_config
 from pureward.rewards.learned import LearnedReward
 from pureward.rewards.methods import METHODS, default_method
@@ -226,7 +227,7 @@ class OnlineReward:
             return {}
         if not self.learner.can_update:
             if not self._warned:
-                needed = min(adversary.batch, self.frames.capacity)
+                needed = enough(self.frames, adversary.batch)
                 warn(
                     f"D learns from at least {needed} observed frames, and there are "
                     f"{len(self.frames)}, so nothing was updated; call observe first"

@@ -5,15 +5,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from pureward.data.absorbing import Absorbing
 from pureward.data.dataset import Dataset, in_another_order, known_failures
-from pureward.data.episodes import FAILURE, HELD_OUT, TRAIN, Episode
+from pureward.data.episodes import (
+    FAILURE,
+    HELD_OUT,
+    TRAIN,
+    Episode,
+    row_per_frame_note,
+    success_problem,
+)
 from pureward.data.frames import FrameBank
 from pureward.errors import InputError, warn
+from pureward.rewards.annotations import reward_problem
 
 # Above this share of absorbing steps D sees little of what the demonstrations show.
 _MOST_ABSORBING = 0.95
+
+
+def warn_of_data(name: str, episodes: Sequence[Episode], rewards: Tensor | None) -> None:
+    """Warn of episodes that nothing can be learned from, before the training takes its time.
+
+    Args:
+        name: of the episodes.
+        episodes: demonstrations or annotated episodes.
+        rewards: those that r_φ learns from, if the episodes are annotated.
+    """
+    if rewards is None:
+        problem = success_problem(name, ((e.split, e.outcome) for e in episodes))
+    else:
+        low, high = rewards.aminmax()
+        problem = reward_problem(name, float(low), float(high))
+    if problem:
+        warn(problem)
+    if rewards is not None and any(episode.row_per_frame for episode in episodes):
+        print(f"note: {row_per_frame_note(name)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,19 +13,12 @@ from pureward.data.dataset import (
     with_ends,
 )
 from pureward.data.draw import draw
-from pureward.data.episodes import (
-    TRAIN,
-    check_rated,
-    outcomes,
-    row_per_frame_note,
-    success_problem,
-)
+from pureward.data.episodes import TRAIN, check_rated
 from pureward.data.frames import FrameBank
 from pureward.envs import BatchEnv
 from pureward.envs.batch import frame_keys
 from pureward.errors import InputError, warn
-from pureward.online.supervision import Supervision
-from pureward.rewards.annotations import reward_problem
+from pureward.online.supervision import Supervision, warn_of_data
 from pureward.rewards.methods import METHODS
 from pureward.runs.config import RunConfig
 
@@ -62,14 +55,8 @@ def load_supervision(config: RunConfig, env: BatchEnv) -> Supervision:
             f"no episode of {path} is held out (it has {len(episodes)}), so the probes "
             "cannot show how the reward generalises; collect more"
         )
-    if METHODS[config.method].needs_annotations:
-        low, high = data.train.rewards.aminmax()
-        if problem := reward_problem(str(path), float(low), float(high)):
-            warn(problem)
-        if any(episode.row_per_frame for episode in episodes):
-            print(f"note: {row_per_frame_note(str(path))}")
-    elif problem := success_problem(str(path), outcomes(episodes)):
-        warn(problem)
+    annotated = METHODS[config.method].needs_annotations
+    warn_of_data(str(path), episodes, data.train.rewards if annotated else None)
     return data
 
 
